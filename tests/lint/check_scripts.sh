@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Every shell script passes shellcheck.
+. "$(dirname "$0")/common.sh"
+need shellcheck
+
+scripts() {
+    find . \( -path ./build -o -path ./dist -o -path ./.git \) -prune -o -type f -print | LC_ALL=C sort |
+        while read -r file; do
+            case $file in
+            *.sh) echo "$file" ;;
+            *) head -c 64 "$file" | head -n 1 | grep -aqE '^#!.*\b(ba)?sh$' && echo "$file" ;;
+            esac
+        done
+}
+
+mapfile -t found < <(scripts)
+shellcheck --external-sources --source-path=SCRIPTDIR --source-path=. "${found[@]}"
