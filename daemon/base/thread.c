@@ -1,0 +1,40 @@
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define NAME_SIZE 16 /* of the kernel, with its NUL */
+
+int thread_try(const char *name, void *(*run)(void *context), void *context, pthread_t *out,
+               struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* inherited by the thread from its first moment */
+    int error = pthread_create(out, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return error_set(
+            err, -error,
+            "cannot start thread %s: %s: raise the limit of tasks (ulimit -u, TasksMax)", name,
+            strerror(error));
+    char kept[NAME_SIZE];
+    snprintf(kept, sizeof kept, "%s", name);
+    pthread_setname_np(*out, kept);
+    return 0;
+}
+
+pthread_t thread_start(const char *name, void *(*run)(void *context), void *context)
+{
+    struct error err;
+    pthread_t thread;
+    if (thread_try(name, run, context, &thread, &err) < 0) {
+        log_error("%s", err.text);
+        abort();
+    }
+    return thread;
+}

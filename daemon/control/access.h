@@ -1,0 +1,30 @@
+/* Who a peer is, by the kernel's word alone (SO_PEERCRED, SO_PEERGROUPS), and whether a feed's
+ * lists of users and groups let it in. Loop thread. */
+#ifndef ACCESS_H
+#define ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "feed/spec.h"
+
+struct access_peer {
+    pid_t pid; /* 0: not visible from our pid namespace */
+    uid_t uid;
+    gid_t gid;
+    gid_t *groups; /* supplementary ones */
+    size_t ngroups;
+};
+
+/* Reads them from a connected Unix socket; access_peer_clear frees. */
+int access_peer_read(int fd, struct access_peer *peer, struct error *err);
+void access_peer_clear(struct access_peer *peer);
+
+/* True when both lists are empty, the uid is in users, or a group is in groups. The overflow ids
+ * (what the kernel shows for ids that have no name in our user namespace) match no list: they stand
+ * for anybody. */
+bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer);
+
+#endif

@@ -1,0 +1,265 @@
+#include "control/admit_parts.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "control/admit_reply.h"
+#include "control/claim.h"
+#include "proto/frames.h"
+
+#define MB 1e6
+
+void admit_free(struct admit *admit)
+{
+    admit->session->admit = NULL;
+    if (admit->presses)
+        budget_relax(admit->session->control->options.budget);
+    mix_task_free(admit->mix);
+    free(admit);
+}
+
+void admit_fail(struct admit *admit, enum dlp_error code, const char *text)
+{
+    struct session *session = admit->session;
+    if (admit->opens)
+        group_opening_over(admit->group);
+    session_outlive(session); /* what was offered it may map still */
+    if (admit->group)
+        group_leave(session);
+    /* The last to leave an open group waits for its end, as after a detach. */
+    session->state = session->group ? SESSION_CLOSING : SESSION_GREETED;
+    session->detach_id = 0;
+    session_deny(session, admit->id, "attach", code, text);
+    admit_free(admit); /* which the text may be part of */
+}
+
+void admit_drop(struct admit *admit)
+{
+    struct session *session = admit->session;
+    struct group *opened = admit->opens ? admit->group : NULL;
+    bool last = session->group; /* to leave: the group's end is its own */
+    admit_free(admit);
+    if (opened)
+        group_opening_over(opened);
+    if (!last)
+        session_reap(session);
+}
+
+void admit_cancel(struct admit *admit)
+{
+    enum admit_stage stage = admit->stage;
+    admit->cancelled = true;
+    mix_task_cancel(admit->mix);
+    if (stage == ADMIT_DATASET)
+        datasets_leave(admit->session->control->datasets, &admit->waiter);
+    if (stage == ADMIT_DATASET || stage == ADMIT_GROUP || stage == ADMIT_GATHER ||
+        stage == ADMIT_MEMORY || (stage == ADMIT_CHECK && !admit->opens))
+        admit_drop(admit);
+    else if (stage == ADMIT_CHECK)
+        admit_have_feed(admit);
+}
+
+void admit_progress(void *context, const char *text, uint64_t done, uint64_t total)
+{
+    struct admit *admit = context;
+    snprintf(admit->waits_for, sizeof admit->waits_for, "%s", text);
+    session_progress(admit->session, admit->id, text, done, total);
+}
+
+const char *admit_waits_for(const struct admit *admit)
+{
+    return admit->waits_for;
+}
+
+void admit_look_up_user(struct admit *admit)
+{
+    struct passwd entry, *found = NULL;
+    char text[4096];
+    uid_t uid = admit->session->peer.uid;
+    if (getpwuid_r(uid, &entry, text, sizeof text, &found) || !found)
+        snprintf(admit->user, sizeof admit->user, "%u", uid);
+    else
+        dlp_escape(entry.pw_name, admit->user, sizeof admit->user);
+}
+
+static void find_name(uv_work_t *work)
+{
+    admit_look_up_user(work->data);
+}
+
+void admit_run(struct admit *admit, enum admit_stage stage, uv_work_cb run, uv_after_work_cb then)
+{
+    admit->stage = stage;
+    admit->err = (struct error){0};
+    admit->work.data = admit;
+    uv_queue_work(admit->session->control->options.loop, &admit->work, run, then);
+}
+
+void admit_begin_stream(struct admit *admit, struct feed_place first)
+{
+    struct session *session = admit->session;
+    struct group *group = session->group;
+    session->state = SESSION_STREAMING;
+    char who[SESSION_WORDS_MAX];
+    log_each("%s: attached (%s) at epoch %" PRIu64 ", step %" PRIu64 ", %.1f MB",
+             session_words(session, who, sizeof who), session->started, first.epoch, first.step,
+             (double)group->promised / MB);
+    admit_free(admit);
+    struct feed_stats stats;
+    feed_get_stats(group->feed, &stats);
+    gauge_begin(&session->gauge, clock_ns(), &stats);
+    loan_begin(session, first);
+}
+
+void admit_stream(struct admit *admit, struct feed_place first)
+{
+    admit_offer(admit, admit->session->group->feed, first);
+    admit_begin_stream(admit, first);
+}
+
+static void join(struct admit *admit)
+{
+    struct group *group = admit->group;
+    struct refusal refusal = group->stop;
+    struct feed_place first;
+    if (refusal.code || place_join(&admit->place, group, &first, &refusal) ||
+        handoff_join(&group->handoff, &admit->wish, group->job->name, group->params.spec->name,
+                     &refusal))
+        admit_fail(admit, refusal.code, refusal.text);
+    else if (group->handoff.kind == DLP_MEMORY_HOST)
+        admit_stream(admit, first);
+    else
+        admit_wait_for_check(admit, group->feed, first);
+}
+
+void admit_retry(struct admit *admit)
+{
+    if (admit->stage == ADMIT_MEMORY)
+        admit_take_memory(admit);
+    else if (admit->stage == ADMIT_GROUP)
+        admit_go_on(admit);
+}
+
+static void tell_who_opens(struct admit *admit)
+{
+    char text[DLP_TEXT_MAX];
+    const struct group *group = admit->group;
+    if (group->opener)
+        snprintf(text, sizeof text, "waiting for pid %d, which opens group %s",
+                 (int)group->opener->peer.pid, group->job->name);
+    else
+        snprintf(text, sizeof text, "waiting for members of group %s that come back",
+                 group->job->name);
+    admit_progress(admit, text, 0, 0);
+}
+
+void admit_tick(struct admit *admit, uint64_t now)
+{
+    switch (admit->stage) {
+    case ADMIT_GROUP:
+        tell_who_opens(admit);
+        admit_go_on(admit);
+        break;
+    case ADMIT_GATHER:
+        admit_gather(admit, now);
+        break;
+    case ADMIT_MEMORY:
+        admit_wait_on(admit, now);
+        break;
+    case ADMIT_CHECK:
+        admit_check_tick(admit, now);
+        break;
+    default:
+        break;
+    }
+}
+
+static void named(uv_work_t *work, int status)
+{
+    struct admit *admit = work->data;
+    (void)status;
+    if (admit->cancelled) {
+        admit_drop(admit);
+        return;
+    }
+    memcpy(admit->session->user, admit->user, sizeof admit->user);
+    admit_go_on(admit);
+}
+
+/* After a restart they know where the group was. */
+static bool others_come_back(const struct admit *admit)
+{
+    if (admit->place.reconnects)
+        return false;
+    for (const struct session *s = admit->group->members; s; s = s->fellow)
+        if (s->admit && s->admit->place.reconnects)
+            return true;
+    return false;
+}
+
+static void expect_back(struct admit *admit)
+{
+    const struct group *group = admit->group;
+    struct refusal refusal;
+    struct feed_place wanted;
+    if (admit->place.reconnects && group->job->shared &&
+        !place_wanted(&admit->place, group->job, group->params.spec, &wanted, &refusal))
+        group_expect(admit->session, wanted);
+}
+
+void admit_go_on(struct admit *admit)
+{
+    struct group *group = admit->group;
+    bool opening = group->state == GROUP_OPENING;
+    expect_back(admit);
+    if (opening && (group->opener || others_come_back(admit)))
+        admit->stage = ADMIT_GROUP;
+    else if (opening)
+        admit_open(admit);
+    else if (*admit->session->user)
+        join(admit);
+    else
+        admit_run(admit, ADMIT_NAME, find_name, named);
+}
+
+static void on_dataset(void *context, struct dataset *dataset, const struct error *err)
+{
+    struct admit *admit = context;
+    struct job *job = admit->group->job;
+    if (!dataset) {
+        admit_fail(admit, DLP_ERROR_DATASET, err->text);
+        return;
+    }
+    if (!job->dataset)
+        job->dataset = dataset_ref(dataset);
+    admit_go_on(admit);
+}
+
+void admit_begin(struct session *session, uint64_t id, const Dlp__Attach *message)
+{
+    struct refusal refusal;
+    struct admit *admit = session->admit = mem_new(sizeof *admit);
+    admit->session = session;
+    admit->id = id;
+    if (place_read(&admit->place, message, &refusal) ||
+        handoff_read(&admit->wish, message, &refusal) ||
+        claim_rank(session, message, &admit->place, &refusal)) {
+        admit_fail(admit, refusal.code, refusal.text);
+        return;
+    }
+    admit->group = session->group;
+    session->state = SESSION_ATTACHING;
+    session->attached = clock_ns();
+    session->started[0] = '\0';
+    if (admit->group->job->dataset) {
+        admit_go_on(admit);
+        return;
+    }
+    admit->waiter =
+        (struct datasets_waiter){.done = on_dataset, .progress = admit_progress, .context = admit};
+    datasets_get(session->control->datasets, session->feed_number, &admit->waiter);
+}

@@ -1,0 +1,38 @@
+/* All clients and their streams as they are at one moment, from counters at hand. A stream that
+ * several read counts once. Loop thread; good until the loop goes on. */
+#ifndef CENSUS_H
+#define CENSUS_H
+
+#include "control/control.h"
+#include "control/gauge.h"
+#include "dataload.pb-c.h"
+
+struct view { /* of one client */
+    const struct session *session;
+    const struct feed *feed; /* NULL: none yet, or none any more */
+    struct feed_stats stats;
+    struct gauge_rates rates;
+    bool counts; /* its figures are those of its stream: it is the fastest member */
+    Dlp__ClientStatus status;
+    char reason[600], memory_why[DLP_TEXT_MAX], gpu[UPLOADER_NAME_MAX];
+};
+
+struct census {
+    const struct control *control;
+    uint64_t now;
+    struct view *views;
+    uint32_t count;
+    uint32_t workers;
+    double decode_busy, decode_busy_first; /* of all; of all but probes */
+    uint32_t streams;
+};
+
+void census_take(struct census *census, const struct control *control);
+void census_free(struct census *census);
+/* What the workers could do for this client, samples/s: the time that others leave, at least its
+ * fair share; probes come after all others. */
+double census_decode_limit(const struct census *census, const struct view *view);
+/* Share of the window in which the reader waited for a slot that no waiting member held up. */
+double census_slots_held(const struct census *census, const struct view *view);
+
+#endif

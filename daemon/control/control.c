@@ -1,0 +1,236 @@
+#include "control/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "control/admit.h"
+#include "control/conn.h"
+#include "control/group.h"
+#include "control/inquiry.h"
+#include "control/mix_watch.h"
+#include "control/reclaim.h"
+#include "control/session.h"
+
+#define TICK_MS 1000
+#define SAVE_NS (10 * CLOCK_SECOND) /* between two writes of the bad list */
+#define TOOLS 32                    /* connections beside the trainers', for dataloadctl */
+
+static void on_opened(void *context, uint32_t feed, struct dataset *dataset)
+{
+    struct control *control = context;
+    /* More than the list can hold would only take time. */
+    for (uint32_t i = 0; i < dataset_faults(dataset) && i < BADLIST_MAX; i++) {
+        struct bad_report fault = dataset_fault(dataset, i);
+        badlist_add_once(control->badlist, control->options.feeds[feed]->name, &fault);
+    }
+}
+
+static void on_ended(void *context)
+{
+    control_settled(context);
+}
+
+static void write_badlist(uv_work_t *work)
+{
+    struct control *control = work->data;
+    struct error err;
+    if (badlist_write(control->save_path, control->save_text, control->save_size, &err))
+        log_warning("%s", err.text);
+}
+
+static void badlist_written(uv_work_t *work, int status)
+{
+    struct control *control = work->data;
+    (void)status;
+    free(control->save_text);
+    control->save_text = NULL;
+    control->saving = false;
+    control_settled(control);
+}
+
+static void save_badlist(struct control *control)
+{
+    if (!control->save_path || control->saving || !badlist_dirty(control->badlist))
+        return;
+    control->save_text = badlist_text(control->badlist, &control->save_size);
+    if (!control->save_text)
+        return;
+    control->saving = true;
+    control->saved_at = clock_ns();
+    control->save.data = control;
+    uv_queue_work(control->options.loop, &control->save, write_badlist, badlist_written);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct control *control = timer->data;
+    uint64_t now = clock_ns();
+    datasets_tick(control->datasets);
+    jobs_expire(control->jobs, now);
+    for (struct session *s = control->sessions, *next; s; s = next) {
+        next = s->next;
+        if (s->inquiry)
+            inquiry_tick(s->inquiry);
+        if (s->admit) {
+            admit_tick(s->admit, now);
+        } else if (s->state == SESSION_STREAMING) {
+            struct feed_stats stats;
+            feed_get_stats(s->group->feed, &stats);
+            gauge_sample(&s->gauge, now, &stats);
+        }
+    }
+    for (struct group *group = control->groups; group; group = group->next) {
+        lag_tick(group, now);
+        group_tell_members(group);
+    }
+    mix_watch_tick(control->mix_watch);
+    reclaim_look(control->reclaim);
+    if (now - control->saved_at >= SAVE_NS)
+        save_badlist(control);
+}
+
+static void read_badlist(struct control *control)
+{
+    struct error err;
+    if (!control->options.cache_dir)
+        return;
+    control->save_path = mem_format("%s/bad.tsv", control->options.cache_dir);
+    int rc = badlist_read(control->badlist, control->save_path, &err);
+    if (rc && rc != -ENOENT)
+        log_warning("%s", err.text);
+}
+
+static uint64_t make_instance(void)
+{
+    uint64_t instance = 0;
+    while (!instance)
+        if (getrandom(&instance, sizeof instance, 0) != (ssize_t)sizeof instance)
+            instance = clock_ns();
+    return instance;
+}
+
+struct control *control_new(const struct control_options *options)
+{
+    struct control *control = mem_new(sizeof *control);
+    control->options = *options;
+    control->started = control->saved_at = clock_ns();
+    control->instance = make_instance();
+    control->totals = mem_array(options->nfeeds, sizeof *control->totals);
+    control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);
+    control->badlist = badlist_new(BADLIST_MAX);
+    read_badlist(control);
+    struct datasets_options datasets = {.loop = options->loop,
+                                        .feeds = options->feeds,
+                                        .nfeeds = options->nfeeds,
+                                        .cache_dir = options->cache_dir,
+                                        .cache_bytes = options->cache_bytes,
+                                        .cache_marks = options->cache_marks,
+                                        .threads = options->threads,
+                                        .opened = on_opened,
+                                        .ended = on_ended,
+                                        .context = control};
+    control->datasets = datasets_new(&datasets);
+    control->errands = errands_new(options->mailbox);
+    control->mix_watch = mix_watch_new(control);
+    control->reclaim = reclaim_new(control);
+    uv_timer_init(options->loop, &control->tick);
+    control->tick.data = control;
+    uv_timer_start(&control->tick, on_tick, TICK_MS, TICK_MS);
+    uv_prepare_init(options->loop, &control->flush);
+    control->flush.data = control;
+    control->handles = 2;
+    return control;
+}
+
+void control_accept(struct control *control, int fd)
+{
+    char text[ERROR_TEXT_MAX];
+    uint32_t most = control->options.clients + TOOLS;
+    if (control->nconns < most || conn_make_room(control, fd)) {
+        conn_new(control, fd);
+        return;
+    }
+    snprintf(text, sizeof text, "%u connections are at work, the most that clients: %u allows",
+             control->nconns, control->options.clients);
+    conn_turn_away(control, fd, DLP_ERROR_TOO_MANY, text);
+}
+
+int control_find_feed(const struct control *control, const char *name)
+{
+    for (uint32_t i = 0; i < control->options.nfeeds; i++)
+        if (!strcmp(control->options.feeds[i]->name, name))
+            return (int)i;
+    return -1;
+}
+
+static void retry_attaches(struct control *control)
+{
+    for (struct session *s = control->sessions, *next; s; s = next) {
+        next = s->next;
+        if (s->admit)
+            admit_retry(s->admit);
+    }
+}
+
+void control_settled(struct control *control)
+{
+    if (!control->stopping) {
+        reclaim_look(control->reclaim); /* a session that has ended may have been the last reader */
+        retry_attaches(control);
+        return;
+    }
+    if (!control->stopped || control->sessions || control->saving ||
+        datasets_stop(control->datasets) || mix_watch_stop(control->mix_watch) ||
+        reclaim_stop(control->reclaim))
+        return;
+    save_badlist(control); /* what the feeds have found since the stop began */
+    if (control->saving)
+        return;
+    void (*stopped)(void *context) = control->stopped;
+    control->stopped = NULL;
+    stopped(control->context);
+}
+
+void control_stop(struct control *control, void (*stopped)(void *context), void *context)
+{
+    control->stopping = true;
+    uv_timer_stop(&control->tick);
+    while (control->conns)
+        conn_close(control->conns, "the daemon stops");
+    for (struct group *group = control->groups; group; group = group->next)
+        if (group->state == GROUP_CLOSING && group->feed)
+            feed_keep(group->feed);
+    datasets_stop(control->datasets);
+    save_badlist(control);
+    control->stopped = stopped;
+    control->context = context;
+    control_settled(control);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct control *control = handle->data;
+    if (--control->handles == 0)
+        free(control);
+}
+
+void control_free(struct control *control)
+{
+    if (!control)
+        return;
+    jobs_free(control->jobs);
+    datasets_free(control->datasets);
+    mix_watch_free(control->mix_watch);
+    reclaim_free(control->reclaim);
+    errands_free(control->errands);
+    badlist_free(control->badlist);
+    free(control->totals);
+    free(control->save_path);
+    uv_close((uv_handle_t *)&control->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&control->flush, on_handle_closed);
+}

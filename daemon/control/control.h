@@ -1,0 +1,95 @@
+/* The root of the control side: what all connections share. Loop thread only; nothing here blocks:
+ * files and memory are opened on the helper pool (uv_queue_work), what takes long and may
+ * wait is an errand. */
+#ifndef CONTROL_H
+#define CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/budget.h"
+#include "base/mailbox.h"
+#include "control/badlist.h"
+#include "control/datasets.h"
+#include "control/errands.h"
+#include "control/jobs.h"
+#include "device/gpus.h"
+#include "device/orphans.h"
+#include "device/uploaders.h"
+#include "feed/workers.h"
+
+/* All borrowed; they outlive the control. */
+struct control_options {
+    uv_loop_t *loop;
+    struct mailbox *mailbox;
+    struct budget *budget;
+    struct orphans *orphans;
+    struct uploaders *uploaders;
+    struct workers *workers;
+    struct feed_spec *const *feeds;
+    uint32_t nfeeds;
+    uint64_t client_memory; /* bytes of one client */
+    unsigned clients;       /* attached at once, at most */
+    unsigned job_linger;    /* seconds */
+    const char *cache_dir;  /* NULL = nothing is kept */
+    uint64_t cache_bytes;
+    bool cache_marks; /* of JPEGs are kept */
+    unsigned threads; /* for indexing */
+    const char *socket_path;
+    const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
+    const struct gpus *gpus;
+};
+
+struct control_totals { /* of a feed: what its past clients have counted */
+    uint64_t bad, damaged, decoded, skipped, lag_detached;
+    uint64_t marks_used, marks_wrong, marks_kept;
+};
+
+struct control {
+    struct control_options options;
+    struct control_totals *totals; /* one a feed */
+    struct datasets *datasets;
+    struct jobs *jobs;
+    struct badlist *badlist;
+    struct errands *errands;
+    struct mix_watch *mix_watch;
+    struct reclaim *reclaim;
+    struct session *sessions; /* also those that wait for their group's end */
+    struct group *groups;
+    struct conn *conns;
+    uint32_t nconns;
+    uint32_t nattached; /* clients that have a rank or share one */
+    uint32_t nclosing;  /* feeds that give their memory back */
+    uint64_t promised;  /* bytes that the groups will take */
+    uint64_t instance;  /* differs for every start */
+    uint64_t started;   /* ns */
+    uint64_t malformed, refused;
+    uv_timer_t tick;
+    uv_prepare_t flush;   /* before the loop waits, while there are: */
+    struct conn *talking; /* connections with frames queued since it waited last */
+    int handles;          /* open; the last one closed frees */
+    uv_work_t save;       /* the bad list on its way to its file */
+    char *save_text, *save_path;
+    size_t save_size;
+    uint64_t saved_at;
+    bool saving;
+    bool stopping;
+    void (*stopped)(void *context);
+    void *context;
+};
+
+struct control *control_new(const struct control_options *options);
+/* A new connection; the control owns fd. */
+void control_accept(struct control *control, int fd);
+/* Ends all connections and feeds; stopped is called once when nothing is left that runs. */
+void control_stop(struct control *control, void (*stopped)(void *context), void *context);
+/* After stopped; the loop must run once more to close the timer. */
+void control_free(struct control *control);
+
+/* For the modules of control. */
+int control_find_feed(const struct control *control, const char *name); /* -1 = none */
+/* A feed has given its memory back, or a session has ended. */
+void control_settled(struct control *control);
+
+#endif

@@ -1,0 +1,360 @@
+#include "control/jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/dataset.h"
+
+#define LINGERING_MAX 1024 /* jobs without clients; the longest without goes first */
+
+struct jobs {
+    struct job *first;
+    uint64_t linger_ns;
+};
+
+struct jobs *jobs_new(uint64_t linger_ns)
+{
+    struct jobs *jobs = mem_new(sizeof *jobs);
+    jobs->linger_ns = linger_ns;
+    return jobs;
+}
+
+static void free_job(struct job *job)
+{
+    dataset_unref(job->dataset);
+    free(job->ranks);
+    free(job->mix_note);
+    free(job);
+}
+
+void jobs_free(struct jobs *jobs)
+{
+    if (!jobs)
+        return;
+    while (jobs->first) {
+        struct job *job = jobs->first;
+        jobs->first = job->next;
+        free_job(job);
+    }
+    free(jobs);
+}
+
+static void remove_job(struct jobs *jobs, struct job *job)
+{
+    struct job **at = &jobs->first;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    free_job(job);
+}
+
+static struct job *find_job(const struct jobs *jobs, const struct job_want *want)
+{
+    struct job *job = jobs->first;
+    while (job && ((job->uid != want->uid && !want->shared) || job->shared != want->shared ||
+                   job->probe != want->probe || strcmp(job->feed, want->feed) != 0 ||
+                   strcmp(job->name, want->name) != 0))
+        job = job->next;
+    return job;
+}
+
+static struct job_rank *find_rank(const struct job *job, uint32_t rank)
+{
+    for (uint32_t i = 0; i < job->nranks; i++)
+        if (job->ranks[i].rank == rank)
+            return &job->ranks[i];
+    return NULL;
+}
+
+static const struct job_rank *find_claim(const struct job *job, uint32_t rank)
+{
+    const struct job_rank *found = find_rank(job, rank);
+    return found && found->claimed ? found : NULL;
+}
+
+const char *jobs_word(bool shared)
+{
+    return shared ? "group" : "job";
+}
+
+/* 0, or MISMATCH with both values. */
+static int compare(const struct job *job, const char *what, const struct job_optional *given,
+                   uint64_t value, struct refusal *refusal)
+{
+    if (!given->given || given->value == value)
+        return 0;
+    return refuse(refusal, DLP_ERROR_MISMATCH,
+                  "%s %" PRIu64 " differs from that of the running %s %s of feed %s, which is "
+                  "%" PRIu64 ": give the same, leave it out, or name another %s",
+                  what, given->value, jobs_word(job->shared), job->name, job->feed, value,
+                  jobs_word(job->shared));
+}
+
+static int compare_start(const struct job *job, const struct job_want *want,
+                         struct refusal *refusal)
+{
+    const struct job_start *resume = want->resume;
+    if (resume->epoch != job->start.epoch || resume->position != job->start.position)
+        return refuse(refusal, DLP_ERROR_RESUME,
+                      "the client's %s started at epoch %" PRIu64 ", record %" PRIu64
+                      ", the running %s %s of feed %s at epoch %" PRIu64 ", record %" PRIu64
+                      ": it is another run",
+                      jobs_word(job->shared), resume->epoch, resume->position,
+                      jobs_word(job->shared), job->name, job->feed, job->start.epoch,
+                      job->start.position);
+    if (job->plan_id[0] && want->resume_plan && want->resume_plan[0] &&
+        strcmp(job->plan_id, want->resume_plan) != 0)
+        return refuse(refusal, DLP_ERROR_RESUME,
+                      "the client's plan is %s, that of the running %s %s of feed %s is %s: data, "
+                      "seed, shuffle, lanes or tail differ",
+                      want->resume_plan, jobs_word(job->shared), job->name, job->feed,
+                      job->plan_id);
+    return 0;
+}
+
+/* A token's goes before the option. */
+static struct job_optional seed_of(const struct job_want *want)
+{
+    return want->token ? (struct job_optional){true, want->token->seed} : want->seed;
+}
+
+static int compare_all(const struct job *job, const struct job_want *want, struct refusal *refusal)
+{
+    struct job_optional seed = seed_of(want);
+    int code = compare(job, "world", &want->world, job->world, refusal);
+    if (!code)
+        code = compare(job, "batch", &want->batch, job->batch, refusal);
+    if (!code)
+        code = compare(job, "seed", &seed, job->seed, refusal);
+    if (!code && want->resume)
+        code = compare_start(job, want, refusal);
+    else if (!code && !want->token && !want->last)
+        code = compare(job, "epoch", &want->epoch, job->start.epoch, refusal);
+    return code;
+}
+
+static struct job *make_job(const struct job_want *want)
+{
+    struct job *job = mem_new(sizeof *job);
+    struct job_optional seed = seed_of(want);
+    job->uid = want->uid;
+    job->feed = want->feed;
+    snprintf(job->name, sizeof job->name, "%s", want->name);
+    job->probe = want->probe;
+    job->shared = want->shared;
+    job->world = want->world.given ? (uint32_t)want->world.value : 1;
+    job->batch = want->batch.given ? (uint32_t)want->batch.value : want->feed_batch;
+    job->seed = seed.given ? seed.value : want->feed_seed;
+    job->rebuilt = want->resume;
+    if (want->resume)
+        job->start = *want->resume;
+    else if (want->token)
+        job->start = (struct job_start){want->token->epoch, want->token->next};
+    else if (want->epoch.given)
+        job->start.epoch = want->epoch.value;
+    return job;
+}
+
+static int refuse_taken(const struct job *job, const struct job_rank *claim, uint64_t now,
+                        struct refusal *refusal)
+{
+    const char *advice = strcmp(job->name, "default") == 0
+                             ? "; a second run beside it must name its job"
+                             : "; each trainer of a job needs a rank of its own";
+    return refuse(refusal, DLP_ERROR_RANK_TAKEN,
+                  "rank %u of job %s of feed %s is taken by pid %d, for %.1f s%s", claim->rank,
+                  job->name, job->feed, (int)claim->pid,
+                  (double)(now - claim->since) / (double)CLOCK_SECOND, advice);
+}
+
+static uint32_t lowest_free(const struct job *job)
+{
+    uint32_t rank = 0;
+    while (rank < job->world && find_claim(job, rank))
+        rank++;
+    return rank;
+}
+
+static int choose_rank(const struct job *job, const struct job_want *want, uint64_t now,
+                       uint32_t *rank, struct refusal *refusal)
+{
+    if (!want->rank.given && want->world.given)
+        return refuse(refusal, DLP_ERROR_BAD_REQUEST,
+                      "world %u without a rank: give the rank too, or leave out both", job->world);
+    if (!want->rank.given && job->shared && job->world > 1)
+        return refuse(
+            refusal, DLP_ERROR_BAD_REQUEST,
+            "no rank is given, and group %s of feed %s has world %u: give one of 0 to %u, "
+            "or name another group",
+            job->name, job->feed, job->world, job->world - 1);
+    uint64_t wanted = want->rank.given ? want->rank.value : job->shared ? 0 : lowest_free(job);
+    if (!want->rank.given && wanted == job->world)
+        return refuse(
+            refusal, DLP_ERROR_RANK_TAKEN,
+            "all ranks of job %s of feed %s are taken (its world is %u), rank 0 by pid %d",
+            job->name, job->feed, job->world, (int)find_claim(job, 0)->pid);
+    if (wanted >= job->world)
+        return refuse(refusal, DLP_ERROR_BAD_REQUEST,
+                      "rank %" PRIu64 " is out of range: %s %s of feed %s has world %u, so ranks "
+                      "0 to %u",
+                      wanted, jobs_word(job->shared), job->name, job->feed, job->world,
+                      job->world - 1);
+    *rank = (uint32_t)wanted;
+    const struct job_rank *claim = find_claim(job, *rank);
+    return claim && !job->shared ? refuse_taken(job, claim, now, refusal) : 0;
+}
+
+static void add_claim(struct job *job, uint32_t rank, pid_t pid, uint64_t now)
+{
+    struct job_rank *claim = find_rank(job, rank);
+    if (!claim) {
+        job->ranks = mem_grow(job->ranks, job->nranks + 1, sizeof *job->ranks);
+        claim = &job->ranks[job->nranks++];
+        *claim = (struct job_rank){.rank = rank};
+    }
+    claim->claimed = true;
+    claim->left = false;
+    claim->pid = pid;
+    claim->since = now;
+    job->nclaims++;
+    job->empty_since = 0;
+}
+
+static bool before(struct job_place a, struct job_place b)
+{
+    return a.epoch != b.epoch ? a.epoch < b.epoch : a.step < b.step;
+}
+
+/* Nobody is left: all go on after what every rank has released. A rank that was never served has
+ * released nothing. */
+static void begin_after_released(struct job *job)
+{
+    struct job_place least = {job->start.epoch, 0};
+    bool found = false;
+    for (uint32_t i = 0; job->nranks == job->world && i < job->nranks; i++) {
+        const struct job_rank *rank = &job->ranks[i];
+        if (rank->rowless || (found && !before(rank->place, least)))
+            continue;
+        least = rank->place;
+        found = true;
+    }
+    uint64_t origin = least.epoch == job->start.epoch ? job->start.position : 0;
+    job->start.epoch = least.epoch;
+    job->start.position = origin + least.step * job->world * job->batch;
+    job->follows = true;
+    job->nranks = 0;
+}
+
+int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, struct job **out,
+               uint32_t *rank, struct refusal *refusal)
+{
+    jobs_expire(jobs, now);
+    struct job *job = find_job(jobs, want);
+    if (job && job->empty_since && !want->resume && !want->last) {
+        remove_job(jobs, job);
+        job = NULL;
+    }
+    struct job *made = NULL;
+    if (!job) {
+        job = made = make_job(want);
+        if (!job->batch) {
+            free_job(job);
+            return refuse(refusal, DLP_ERROR_BAD_REQUEST,
+                          "feed %s has no batch: give one with the attach or in the configuration",
+                          want->feed);
+        }
+    }
+    int code = compare_all(job, want, refusal);
+    if (!code)
+        code = choose_rank(job, want, now, rank, refusal);
+    if (code) {
+        if (made)
+            free_job(made);
+        return code;
+    }
+    if (made) {
+        made->next = jobs->first;
+        jobs->first = made;
+    } else if (job->empty_since && want->last) {
+        begin_after_released(job);
+    }
+    if (!find_claim(job, *rank))
+        add_claim(job, *rank, want->pid, now);
+    *out = job;
+    return 0;
+}
+
+static void limit_lingering(struct jobs *jobs)
+{
+    struct job *oldest = NULL;
+    uint32_t count = 0;
+    for (struct job *job = jobs->first; job; job = job->next) {
+        if (!job->empty_since)
+            continue;
+        count++;
+        if (!oldest || job->empty_since < oldest->empty_since)
+            oldest = job;
+    }
+    if (count > LINGERING_MAX)
+        remove_job(jobs, oldest);
+}
+
+void jobs_release(struct jobs *jobs, struct job *job, uint32_t rank, uint64_t now)
+{
+    struct job_rank *claim = find_rank(job, rank);
+    claim->claimed = false;
+    claim->since = now;
+    if (!claim->served)
+        *claim = job->ranks[--job->nranks];
+    if (--job->nclaims)
+        return;
+    job->empty_since = now;
+    if (!job->begun || job->probe)
+        remove_job(jobs, job);
+    else
+        limit_lingering(jobs);
+}
+
+void jobs_left(struct job *job, uint32_t rank)
+{
+    find_rank(job, rank)->left = true;
+}
+
+void jobs_served(struct job *job, uint32_t rank)
+{
+    find_rank(job, rank)->served = true;
+    job->begun = true;
+}
+
+void jobs_stands(struct job *job, uint32_t rank, struct job_place place, bool rowless)
+{
+    struct job_rank *found = find_rank(job, rank);
+    found->place = place;
+    found->rowless = rowless;
+}
+
+bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place)
+{
+    const struct job_rank *found = find_rank(job, rank);
+    if (!found || !found->served)
+        return false;
+    *place = found->place;
+    return true;
+}
+
+void jobs_expire(struct jobs *jobs, uint64_t now)
+{
+    for (struct job *job = jobs->first, *next; job; job = next) {
+        next = job->next;
+        if (job->empty_since && now - job->empty_since >= jobs->linger_ns)
+            remove_job(jobs, job);
+    }
+}
+
+const struct job *jobs_first(const struct jobs *jobs)
+{
+    return jobs->first;
+}

@@ -1,0 +1,28 @@
+/* The listening socket: taken safely, accepted from, given back. Loop thread. */
+#ifndef LISTEN_H
+#define LISTEN_H
+
+#include <sys/types.h>
+#include <uv.h>
+
+#include "base/error.h"
+
+struct listener;
+
+/* Binds path with the given mode. A socket file left by a dead daemon is replaced (only where
+ * connect says ECONNREFUSED); -EADDRINUSE with the pid where one is running; -EEXIST for a file
+ * that is no socket, which is left alone; -ENAMETOOLONG by name and limit. Two starts cannot race:
+ * a lock file beside the socket (PATH.lock) is held meanwhile. The last directory of path is made
+ * where it is missing. */
+int listen_open(const char *path, mode_t mode, struct listener **out, struct error *err);
+/* Takes over a listening socket that the service manager has opened; its file is not ours. */
+struct listener *listen_adopt(int fd);
+
+/* accepted gets each new socket (close-on-exec, non-blocking) and owns it. */
+int listen_start(struct listener *listener, uv_loop_t *loop,
+                 void (*accepted)(void *context, int fd), void *context, struct error *err);
+/* Stops, closes, and removes the file if it is still the one that was bound. Memory is freed by the
+ * loop when it was started. NULL is fine. */
+void listen_close(struct listener *listener);
+
+#endif

@@ -1,0 +1,300 @@
+#include "control/session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "control/admit.h"
+#include "control/control.h"
+#include "control/inquiry.h"
+#include "proto/frames.h"
+
+struct session *session_new(struct control *control, struct access_peer *peer,
+                            const struct session_sink *sink)
+{
+    struct session *session = mem_new(sizeof *session);
+    session->control = control;
+    session->sink = *sink;
+    session->peer = *peer;
+    session->lease = "eof";
+    session->life = -1;
+    session->heard = clock_ns();
+    session->next = control->sessions;
+    session->link = &control->sessions;
+    if (session->next)
+        session->next->link = &session->next;
+    control->sessions = session;
+    *peer = (struct access_peer){0};
+    return session;
+}
+
+void session_reap(struct session *session)
+{
+    struct control *control = session->control;
+    if (session->sink.send || session->admit || session->group || session->inquiry)
+        return;
+    *session->link = session->next;
+    if (session->next)
+        session->next->link = session->link;
+    access_peer_clear(&session->peer);
+    free(session);
+    control_settled(control);
+}
+
+char *session_words(const struct session *session, char *text, size_t size)
+{
+    const struct job *job = session->group ? session->group->job : NULL;
+    bool shared = job && job->shared;
+    snprintf(text, size, "pid %d (%s): feed %s%s%s, job %s, rank %u of %u%s",
+             (int)session->peer.pid, *session->user ? session->user : "?", session->spec->name,
+             shared ? ", group " : "", shared ? job->name : "", session->job_name, session->rank,
+             session->world, session->probe ? ", probe" : "");
+    return text;
+}
+
+/* One line for each trainer that leaves. */
+static void log_leave(const struct session *session, const char *why)
+{
+    uint64_t now = clock_ns();
+    char who[SESSION_WORDS_MAX];
+    if (session->state != SESSION_ATTACHING && session->state != SESSION_STREAMING)
+        return;
+    session_words(session, who, sizeof who);
+    if (session->state == SESSION_ATTACHING) {
+        log_each("%s: %s before its attach was done", who, why);
+        return;
+    }
+    const struct gauge *gauge = &session->gauge;
+    log_each("%s: %s after %.1f s, %" PRIu64 " batch%s, %" PRIu64 " sample%s, waited %.1f %%", who,
+             why, (double)(now - gauge->begun) / (double)CLOCK_SECOND, gauge->batches,
+             gauge->batches == 1 ? "" : "es", gauge->samples, gauge->samples == 1 ? "" : "s",
+             100 * gauge_wait_share(gauge, now));
+}
+
+void session_outlive(struct session *session)
+{
+    if (session->maps)
+        feed_outlive(session->maps, session->life);
+    session->maps = NULL;
+}
+
+void session_end(struct session *session, const char *why)
+{
+    session_outlive(session);
+    log_leave(session, why);
+    session->sink.send = NULL;
+    if (session->state == SESSION_ATTACHING || session->state == SESSION_STREAMING)
+        group_leave(session);
+    session->state = SESSION_CLOSING;
+    inquiry_cancel(session->inquiry);
+    if (session->admit)
+        admit_cancel(session->admit); /* may free the session */
+    else
+        session_reap(session);
+}
+
+void session_send(struct session *session, const Dlp__Envelope *env)
+{
+    if (session->sink.send)
+        session->sink.send(session->sink.context, env, NULL, 0);
+}
+
+void session_refuse(struct session *session, uint64_t id, enum dlp_error code, const char *text)
+{
+    char escaped[DLP_TEXT_MAX];
+    Dlp__Error error = DLP__ERROR__INIT;
+    error.code = code;
+    error.text = dlp_escape(text, escaped, sizeof escaped);
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.id = id;
+    env.body_case = DLP__ENVELOPE__BODY_ERROR;
+    env.error = &error;
+    session_send(session, &env);
+}
+
+void session_deny(struct session *session, uint64_t id, const char *what, enum dlp_error code,
+                  const char *text)
+{
+    char escaped[DLP_TEXT_MAX];
+    session->control->refused++;
+    log_notice("pid %d, uid %u: %s refused: %s", (int)session->peer.pid, session->peer.uid, what,
+               dlp_escape(text, escaped, sizeof escaped));
+    session_refuse(session, id, code, text);
+}
+
+void session_refuse_format(struct session *session, uint64_t id, enum dlp_error code,
+                           const char *format, ...)
+{
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    session_refuse(session, id, code, text);
+}
+
+void session_progress(struct session *session, uint64_t id, const char *text, uint64_t done,
+                      uint64_t total)
+{
+    char escaped[DLP_TEXT_MAX];
+    Dlp__AttachProgress progress = DLP__ATTACH_PROGRESS__INIT;
+    progress.text = dlp_escape(text, escaped, sizeof escaped);
+    progress.done = done;
+    progress.total = total;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.id = id;
+    env.body_case = DLP__ENVELOPE__BODY_ATTACH_PROGRESS;
+    env.attach_progress = &progress;
+    session_send(session, &env);
+}
+
+void session_wait(struct session *session)
+{
+    struct feed_stats stats;
+    feed_get_stats(session->group->feed, &stats);
+    uint64_t now = clock_ns();
+    gauge_wait(&session->gauge, now, &stats);
+    if (loan_is_told(session)) /* the news of it has crossed this message */
+        gauge_come(&session->gauge, now);
+}
+
+void session_take(struct session *session, uint64_t id, const Dlp__Take *take)
+{
+    if (loan_take(session, take->slot, take->generation)) {
+        session_refuse_format(session, id, DLP_ERROR_BAD_RELEASE,
+                              "slot %u, generation %" PRIu64
+                              ", holds no batch that waits for this client",
+                              take->slot, take->generation);
+        return;
+    }
+    const struct loan *it = &session->group->batches[take->slot];
+    gauge_take(&session->gauge, clock_ns(), take->wait_ns, it->failure ? 0 : it->batch.rows);
+}
+
+static void leave(struct session *session, uint64_t id, const char *why)
+{
+    if (!id)
+        session_outlive(session);
+    session->maps = NULL;
+    log_leave(session, why);
+    session->detach_id = id;
+    bool others = group_leave(session);
+    session->state = SESSION_CLOSING;
+    if (others)
+        session_left(session);
+}
+
+static bool holds_any(const struct session *session)
+{
+    for (uint32_t slot = 0; slot < session->group->params.slots; slot++)
+        if (session->lent[slot])
+            return true;
+    return false;
+}
+
+void session_release(struct session *session, uint64_t id, const Dlp__Release *release)
+{
+    if (!loan_release(session, release->slot, release->generation)) {
+        gauge_release(&session->gauge, clock_ns());
+        if (session->cast_off && !holds_any(session))
+            leave(session, 0, "detached because it lagged behind its group");
+        return;
+    }
+    session_refuse_format(session, id, DLP_ERROR_BAD_RELEASE,
+                          "slot %u, generation %" PRIu64
+                          ", is not held by this client: given back twice, or never taken",
+                          release->slot, release->generation);
+}
+
+void session_seek(struct session *session, uint64_t id, uint64_t epoch)
+{
+    const struct group *group = session->group;
+    if (group->nmembers > 1) {
+        session_refuse_format(session, id, DLP_ERROR_SHARED,
+                              "epoch %" PRIu64 " cannot be chosen: group %s of feed %s has %u "
+                              "members and is at epoch %" PRIu64 "; its epochs follow each other",
+                              epoch, group->job->name, session->spec->name, group->nmembers,
+                              group_current(group).epoch);
+        return;
+    }
+    Dlp__SeekReply reply = DLP__SEEK_REPLY__INIT;
+    reply.dropped = loan_seek(session, epoch);
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.id = id;
+    env.body_case = DLP__ENVELOPE__BODY_SEEK_REPLY;
+    env.seek_reply = &reply;
+    session_send(session, &env);
+}
+
+void session_detach(struct session *session, uint64_t id)
+{
+    const struct group *group = session->group;
+    if (group->nmembers == 1)
+        jobs_left(group->job, group->params.rank);
+    leave(session, id, "detached");
+}
+
+void session_left(struct session *session)
+{
+    if (session->sink.send)
+        session->state = SESSION_GREETED;
+    if (session->detach_id) {
+        Dlp__DetachReply reply = DLP__DETACH_REPLY__INIT;
+        Dlp__Envelope env = DLP__ENVELOPE__INIT;
+        env.id = session->detach_id;
+        env.body_case = DLP__ENVELOPE__BODY_DETACH_REPLY;
+        env.detach_reply = &reply;
+        session_send(session, &env);
+    }
+    session_reap(session);
+}
+
+void session_tell_members(struct session *session)
+{
+    Dlp__Members members = DLP__MEMBERS__INIT;
+    members.count = session->group->nmembers;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.body_case = DLP__ENVELOPE__BODY_MEMBERS;
+    env.members = &members;
+    session_send(session, &env);
+}
+
+static void announce_failed(struct session *session, const struct feed_batch *batch,
+                            const char *text)
+{
+    char escaped[DLP_TEXT_MAX];
+    Dlp__BatchFailed failed = DLP__BATCH_FAILED__INIT;
+    failed.slot = batch->slot;
+    failed.generation = batch->generation;
+    failed.epoch = batch->place.epoch;
+    failed.step = batch->place.step;
+    failed.code = DLP_ERROR_BAD_SAMPLE;
+    failed.text = dlp_escape(text, escaped, sizeof escaped);
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.body_case = DLP__ENVELOPE__BODY_BATCH_FAILED;
+    env.batch_failed = &failed;
+    session_send(session, &env);
+}
+
+void session_announce(struct session *session, const struct feed_batch *batch, const char *failure)
+{
+    gauge_come(&session->gauge, clock_ns());
+    if (failure) {
+        announce_failed(session, batch, failure);
+        return;
+    }
+    Dlp__BatchReady ready = DLP__BATCH_READY__INIT;
+    ready.slot = batch->slot;
+    ready.generation = batch->generation;
+    ready.epoch = batch->place.epoch;
+    ready.step = batch->place.step;
+    ready.rows = batch->rows;
+    ready.valid = batch->valid;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.body_case = DLP__ENVELOPE__BODY_BATCH_READY;
+    env.batch_ready = &ready;
+    session_send(session, &env);
+}

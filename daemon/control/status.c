@@ -1,0 +1,344 @@
+#include "control/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "control/admit.h"
+#include "control/census.h"
+#include "control/group.h"
+#include "control/vacancy.h"
+#include "proto/frames.h"
+
+/* So many of each keep a part well under DLP_FRAME_TO_CLIENT_MAX. */
+#define CLIENTS_A_PART 256
+#define FEEDS_A_PART 16
+#define NOTES_A_FEED 16
+
+struct feed_view {
+    Dlp__FeedStatus status;
+    char notes[NOTES_A_FEED][DLP_TEXT_MAX];
+    char *list[NOTES_A_FEED];
+};
+
+static const char *state_name(const struct session *session)
+{
+    switch (session->state) {
+    case SESSION_ATTACHING:
+        return "attaching";
+    case SESSION_STREAMING:
+        return session->group->stop.code ? "stopped" : session->lagging ? "lagging" : "streaming";
+    default: /* detached or gone; its threads and memory go */
+        return "closing";
+    }
+}
+
+static void fill_gauge(const struct census *census, struct view *view)
+{
+    const struct gauge *gauge = &view->session->gauge;
+    Dlp__ClientStatus *out = &view->status;
+    out->samples_per_s = view->rates.samples_per_s;
+    out->bytes_per_s = view->stats.batches ? view->rates.batches_per_s * (double)view->stats.bytes /
+                                                 (double)view->stats.batches
+                                           : 0;
+    out->wait_share = view->rates.wait_share;
+    out->hold_share = view->rates.hold_share;
+    out->slots_held_share = census_slots_held(census, view);
+    out->window_s = view->rates.window_s;
+    out->read_limit = view->rates.read_limit;
+    out->read_bytes_per_s = view->rates.read_bytes_per_s;
+    out->decode_per_worker = view->rates.decode_per_worker;
+    out->decode_limit = census_decode_limit(census, view);
+    out->stalls = gauge->stalls;
+    out->longest_stall_ns = gauge->longest_stall_ns;
+    out->last_cause = (char *)gauge_cause_name(gauge_last_cause(gauge, census->now, &view->stats));
+    out->waiting_ns = gauge_waiting(gauge, census->now);
+    out->samples = gauge->samples;
+    out->batches = gauge->batches;
+}
+
+/* Batches that the client may take, and those that it has taken and not given back. */
+static void count_lent(const struct session *session, Dlp__ClientStatus *out)
+{
+    for (uint32_t slot = 0; slot < session->group->params.slots; slot++) {
+        enum loan_state lent = session->lent[slot];
+        out->ready += lent == LOAN_DUE || lent == LOAN_TOLD;
+        out->held += lent == LOAN_HELD || lent == LOAN_KEPT;
+    }
+}
+
+/* It has nothing to take because another member holds the slots; NULL: nobody does. */
+static const struct session *waited_for(const struct session *session)
+{
+    const struct session *slow = lag_idle(session) ? lag_holder(session->group) : NULL;
+    return slow == session ? NULL : slow;
+}
+
+static void fill_reason(const struct census *census, struct view *view)
+{
+    char text[600];
+    const struct group *group = view->session->group;
+    const struct session *slow = waited_for(view->session);
+    if (slow) {
+        uint64_t behind = group_distance(group, slow->place, group->place);
+        uint64_t waited = group->lag.generation ? census->now - group->lag.since : 0;
+        view->status.waits_for = slow->peer.pid;
+        snprintf(text, sizeof text,
+                 "waits for pid %d of group %s, %" PRIu64 " batch%s behind, %.1f s",
+                 (int)slow->peer.pid, group->job->name, behind, behind == 1 ? "" : "es",
+                 (double)waited / (double)CLOCK_SECOND);
+    } else if (group_before(group->place, view->session->place)) {
+        snprintf(text, sizeof text,
+                 "waits for its group, which is at epoch %" PRIu64 ", step %" PRIu64,
+                 group->place.epoch, group->place.step);
+    } else {
+        gauge_reason(&view->stats, census->now, text, sizeof text);
+    }
+    view->status.reason = dlp_escape(text, view->reason, sizeof view->reason);
+}
+
+static void fill_stream_figures(const struct census *census, struct view *view)
+{
+    const struct session *session = view->session;
+    const struct group *group = session->group;
+    const struct feed_stats *stats = &view->stats;
+    Dlp__ClientStatus *out = &view->status;
+    out->epoch = session->place.epoch;
+    out->step = session->place.step;
+    out->steps = feed_steps(view->feed, session->place.epoch);
+    out->plan_id = (char *)feed_plan_id(view->feed);
+    out->bad = stats->bad;
+    out->dropped = stats->dropped;
+    out->arena_bytes = stats->arena_bytes;
+    out->shuffle_bytes = stats->shuffle_bytes;
+    count_lent(session, out);
+    out->skipped = session->skipped;
+    if (session->state == SESSION_STREAMING)
+        out->behind = group_distance(group, session->place, group->place);
+    fill_reason(census, view);
+}
+
+static void fill_group(struct view *view)
+{
+    const struct group *group = view->session->group;
+    Dlp__ClientStatus *out = &view->status;
+    if (!group)
+        return;
+    out->slots = group->params.slots;
+    out->memory = (char *)handoff_name(group->handoff.kind);
+    out->memory_why = dlp_escape(group->handoff.why, view->memory_why, sizeof view->memory_why);
+    if (group->handoff.kind != DLP_MEMORY_HOST)
+        out->gpu = uploaders_uuid_text(group->handoff.uuid, view->gpu);
+    out->members = group->nmembers;
+    if (group->job && group->job->shared)
+        out->group = group->job->name;
+}
+
+static void fill_client(const struct census *census, struct view *view)
+{
+    const struct session *session = view->session;
+    Dlp__ClientStatus *out = &view->status;
+    dlp__client_status__init(out);
+    out->pid = session->peer.pid;
+    out->uid = session->peer.uid;
+    out->user = (char *)session->user;
+    out->program = (char *)session->program;
+    out->job = (char *)session->job_name;
+    out->rank = session->rank;
+    out->world = session->world;
+    out->feed = session->spec->name;
+    fill_group(view);
+    out->probe = session->probe;
+    out->lease = (char *)session->lease;
+    out->state = (char *)state_name(session);
+    out->started = (char *)session->started;
+    out->idle_ns = census->now - session->heard;
+    out->attached_ns = census->now - session->attached;
+    if (session->admit)
+        out->reason =
+            dlp_escape(admit_waits_for(session->admit), view->reason, sizeof view->reason);
+    if (!view->feed)
+        return;
+    fill_gauge(census, view);
+    fill_stream_figures(census, view);
+}
+
+static void add_stream(const struct view *view, Dlp__FeedStatus *out)
+{
+    const struct gauge_rates *rates = &view->rates;
+    if (view->session->state == SESSION_STREAMING) { /* else among the past ones */
+        out->bad += view->stats.bad;
+        out->damaged += view->stats.damaged;
+        out->marks_used += view->stats.marks_used;
+        out->marks_wrong += view->stats.marks_wrong;
+        out->marks_kept += view->stats.marks_kept;
+        out->decoded += view->stats.decoded;
+    }
+    out->read_busy += rates->read_busy;
+    out->handoff_busy += rates->finish_busy;
+    out->decode_busy += rates->decode_busy;
+    out->decode_per_worker += rates->decode_per_worker * rates->decode_busy;
+    out->read_bytes_per_s += rates->read_bytes_per_s;
+    out->samples_per_s += rates->samples_per_s;
+    out->read_limit += rates->read_limit;
+    if (rates->window_s > out->window_s)
+        out->window_s = rates->window_s;
+}
+
+/* Sums over the feed's streams become shares and rates of the feed. */
+static void fill_feed_rates(const struct census *census, uint32_t number, Dlp__FeedStatus *out)
+{
+    const struct control_totals *past = &census->control->totals[number];
+    uint64_t held = 0, target = 0;
+    uint32_t streams = 0;
+    out->bad = past->bad;
+    out->damaged = past->damaged;
+    out->marks_used = past->marks_used;
+    out->marks_wrong = past->marks_wrong;
+    out->marks_kept = past->marks_kept;
+    out->decoded = past->decoded;
+    out->skipped = past->skipped;
+    out->lag_detached = past->lag_detached;
+    for (uint32_t i = 0; i < census->count; i++) {
+        const struct view *view = &census->views[i];
+        if (view->session->feed_number != number)
+            continue;
+        out->clients++;
+        out->skipped += view->session->skipped;
+        if (!view->counts)
+            continue;
+        streams++;
+        held += view->stats.shuffle_held;
+        target += view->stats.shuffle_target;
+        add_stream(view, out);
+    }
+    double decoding = out->decode_busy;
+    out->decode_per_worker = decoding > 0 ? out->decode_per_worker / decoding : 0;
+    out->read_busy = streams ? out->read_busy / streams : 0;
+    out->decode_busy /= census->workers;
+    out->handoff_busy /= census->workers;
+    out->shuffle_fill = target ? (double)held / (double)target : 0;
+}
+
+static void add_feed_note(struct feed_view *view, const char *text)
+{
+    Dlp__FeedStatus *out = &view->status;
+    char *note = view->notes[out->n_notes];
+    if (out->n_notes < NOTES_A_FEED)
+        view->list[out->n_notes++] = dlp_escape(text, note, DLP_TEXT_MAX);
+}
+
+static void add_mix_notes(const struct control *control, struct feed_view *view)
+{
+    for (const struct job *job = jobs_first(control->jobs); job; job = job->next) {
+        char text[DLP_TEXT_MAX];
+        if (!job->mix_note || !job->nclaims || strcmp(job->feed, view->status.name) != 0)
+            continue;
+        snprintf(text, sizeof text, "%s %s, %s", jobs_word(job->shared), job->name, job->mix_note);
+        add_feed_note(view, text);
+    }
+}
+
+static void fill_feed(const struct census *census, uint32_t number, struct feed_view *view)
+{
+    const struct control *control = census->control;
+    const struct dataset *dataset = datasets_peek(control->datasets, number);
+    Dlp__FeedStatus *out = &view->status;
+    dlp__feed_status__init(out);
+    out->name = control->options.feeds[number]->name;
+    fill_feed_rates(census, number, out);
+    if (!dataset)
+        return;
+    out->records = dataset_records(dataset);
+    out->shards = dataset_shards(dataset);
+    out->marks_bytes = dataset_marks_bytes(dataset);
+    out->notes = view->list;
+    add_mix_notes(control, view);
+    for (uint32_t i = 0; i < dataset_notes(dataset); i++)
+        add_feed_note(view, dataset_note(dataset, i));
+}
+
+/* device: room for words that the reply points to */
+static void fill_daemon(const struct control *control, char *device, Dlp__StatusReply *reply)
+{
+    const struct control_options *options = &control->options;
+    reply->pid = getpid();
+    reply->uptime_ns = clock_ns() - control->started;
+    reply->version = DATALOADD_VERSION;
+    reply->socket = (char *)options->socket_path;
+    reply->workers = workers_threads(options->workers);
+    reply->memory_limit = budget_limit(options->budget);
+    /* The workers take all of their share at the start, whether there is work or not. */
+    reply->memory_used =
+        budget_used(options->budget, BUDGET_USES) - budget_used(options->budget, BUDGET_DECODE);
+    reply->memory_orphaned = budget_used(options->budget, BUDGET_ORPHANED);
+    reply->device = (char *)gpus_words(options->gpus, device);
+    reply->worker_cpus = (char *)options->worker_cpus;
+    reply->malformed_peers = control->malformed;
+    reply->refused = control->refused;
+}
+
+struct parts { /* of one status answer: how far it has come */
+    uint32_t client, feed;
+    Dlp__ClientStatus *clients[CLIENTS_A_PART];
+    Dlp__FeedStatus *feeds[FEEDS_A_PART];
+    struct feed_view views[FEEDS_A_PART];
+    struct vacancy vacancy;
+    char device[GPUS_TEXT_MAX];
+};
+
+static void fill_part(struct census *census, struct parts *parts, Dlp__StatusReply *reply)
+{
+    uint32_t nfeeds = census->control->options.nfeeds;
+    for (; parts->client < census->count && reply->n_clients < CLIENTS_A_PART; parts->client++) {
+        struct view *view = &census->views[parts->client];
+        fill_client(census, view);
+        parts->clients[reply->n_clients++] = &view->status;
+    }
+    for (; parts->feed < nfeeds && reply->n_feeds < FEEDS_A_PART; parts->feed++) {
+        struct feed_view *view = &parts->views[reply->n_feeds];
+        fill_feed(census, parts->feed, view);
+        parts->feeds[reply->n_feeds++] = &view->status;
+    }
+    reply->clients = parts->clients;
+    reply->feeds = parts->feeds;
+    reply->more = parts->client < census->count || parts->feed < nfeeds;
+}
+
+void status_reply(struct session *session, uint64_t id)
+{
+    struct census census;
+    census_take(&census, session->control);
+    cleanup_free struct parts *parts = mem_new(sizeof *parts);
+    vacancy_list(session->control, census.now, &parts->vacancy);
+    bool more = true;
+    while (more) {
+        Dlp__StatusReply reply = DLP__STATUS_REPLY__INIT;
+        fill_daemon(session->control, parts->device, &reply);
+        fill_part(&census, parts, &reply);
+        reply.vacant = parts->vacancy.list;
+        reply.n_vacant = parts->vacancy.count;
+        parts->vacancy.count = 0;
+        Dlp__Envelope env = DLP__ENVELOPE__INIT;
+        env.id = id;
+        env.body_case = DLP__ENVELOPE__BODY_STATUS_REPLY;
+        env.status_reply = &reply;
+        session_send(session, &env);
+        more = reply.more;
+    }
+    census_free(&census);
+}
+
+void status_pong(struct session *session, uint64_t id)
+{
+    Dlp__Pong pong = DLP__PONG__INIT;
+    pong.pid = getpid();
+    pong.uptime_ns = clock_ns() - session->control->started;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.id = id;
+    env.body_case = DLP__ENVELOPE__BODY_PONG;
+    env.pong = &pong;
+    session_send(session, &env);
+}

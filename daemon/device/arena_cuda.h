@@ -1,0 +1,33 @@
+/* The memory of all slots of one feed on a GPU, and what a client needs to map it. It lies in one
+ * piece: slot i at i * slot_bytes, after the last a nonce that the client reads back through its
+ * own driver. Only one client, or the members of one mirror group, ever get it. Helper threads. */
+#ifndef ARENA_CUDA_H
+#define ARENA_CUDA_H
+
+#include "device/uploader.h"
+#include "proto/slot.h"
+
+struct arena_cuda;
+
+struct arena_cuda_offer {
+    enum dlp_memory kind;
+    uint64_t bytes, nonce_offset;
+    uint8_t nonce[DLP_NONCE];
+    int fd;                   /* DLP_MEMORY_VMM: borrowed; else -1 */
+    dlp_cu_ipc_memory handle; /* DLP_MEMORY_IPC */
+};
+
+/* Reserves it whole and writes the nonce. The uploader is held by the caller until after
+ * arena_cuda_free. -ENODEV: the call that failed, and why; the GPU has nothing of it then. */
+int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slots,
+                   uint64_t slot_bytes, struct arena_cuda **out, struct error *err);
+/* What a client has mapped by a descriptor stays until it unmaps it or ends; by a handle, nobody
+ * may have it mapped any more. On a lost GPU only our part of it is given back. */
+void arena_cuda_free(struct arena_cuda *arena);
+/* Leaves the memory to the end of this process: clients may map it still. */
+void arena_cuda_keep(struct arena_cuda *arena);
+
+const struct arena_cuda_offer *arena_cuda_offer(const struct arena_cuda *arena);
+dlp_cu_pointer arena_cuda_slot(const struct arena_cuda *arena, uint32_t slot);
+
+#endif

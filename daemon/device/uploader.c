@@ -1,0 +1,451 @@
+#include "device/uploader.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+enum { FLIGHTS = 8 }; /* copies on the stream at once */
+
+#define POLL_NS 30000L  /* between two looks at an event */
+#define SLACK_NS 5000UL /* of the kernel's timers, for that */
+#define JOIN_S 1
+
+const struct uploader_times uploader_times = {10 * CLOCK_SECOND, 60 * CLOCK_SECOND};
+
+struct job {
+    struct job *next;
+    uploader_task task;
+    void *context;
+    struct error *err;
+    int code;
+    bool over;
+};
+
+struct flight { /* a copy on the stream, and the event after it */
+    struct upload *upload;
+    dlp_cu_event event;
+};
+
+struct uploader {
+    struct uploader_device device;
+    struct uploader_times times;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work, done; /* for the thread; a job is over */
+    struct job *jobs, **last_job;
+    struct upload *uploads, **last_upload;
+    uint32_t users;
+    uint64_t unused_since;
+    bool stop, active, kept, let_go;
+    struct error lost; /* code 0: it is not; under the mutex, written by the thread */
+    uint64_t lent, copied;
+    /* The thread's own. */
+    struct uploader_gpu gpu;
+    dlp_cu_context context;
+    struct flight flights[FLIGHTS]; /* a ring */
+    uint32_t first, nflights, nevents;
+    uint64_t since; /* from when on the first may be waited for */
+};
+
+static void be_lost(struct uploader *uploader, const struct error *err)
+{
+    if (uploader->lost.code)
+        return;
+    log_error("%s: lost for this daemon until it is started anew", err->text);
+    pthread_mutex_lock(&uploader->mutex);
+    uploader->lost = *err;
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+int uploader_check(struct uploader *uploader, dlp_cu_result code, const char *symbol,
+                   struct error *err)
+{
+    char why[ERROR_TEXT_MAX / 2];
+    struct error local;
+    if (!code)
+        return 0;
+    dlp_cu_result_explain(code, symbol, why, sizeof why);
+    error_set(&local, -ENODEV, "%s: %s", uploader->device.name, why);
+    if (dlp_cu_result_lost(code))
+        be_lost(uploader, &local);
+    if (err)
+        *err = local;
+    return local.code;
+}
+
+static void sleep_ns(long ns)
+{
+    const struct timespec time = {0, ns};
+    nanosleep(&time, NULL);
+}
+
+static void hang(struct uploader *uploader, struct error *err)
+{
+    error_set(err, -ENODEV, "%s: a copy has not ended within %.1f s", uploader->device.name,
+              (double)uploader->times.copy_ns / (double)CLOCK_SECOND);
+    be_lost(uploader, err);
+}
+
+int uploader_settle(struct uploader *uploader, struct error *err)
+{
+    uint64_t end = clock_ns() + uploader->times.copy_ns;
+    dlp_cu_result code;
+    while ((code = uploader->gpu.cuda->stream_query(uploader->gpu.stream)) == DLP_CU_NOT_READY) {
+        if (clock_ns() > end) {
+            hang(uploader, err);
+            return err->code;
+        }
+        sleep_ns(POLL_NS);
+    }
+    return uploader_check(uploader, code, "cuStreamQuery", err);
+}
+
+static void end_context(struct uploader *uploader)
+{
+    const struct dlp_cuda *cuda = uploader->gpu.cuda;
+    dlp_cu_context popped;
+    while (uploader->nevents)
+        cuda->event_destroy(uploader->flights[--uploader->nevents].event);
+    if (uploader->gpu.stream)
+        cuda->stream_destroy(uploader->gpu.stream);
+    uploader->gpu.stream = NULL;
+    if (uploader->context) {
+        cuda->context_pop(&popped);
+        cuda->context_release(uploader->device.device);
+    }
+    uploader->context = NULL;
+}
+
+static int make_events(struct uploader *uploader, struct error *err)
+{
+    for (; uploader->nevents < FLIGHTS; uploader->nevents++) {
+        dlp_cu_result code = uploader->gpu.cuda->event_create(
+            &uploader->flights[uploader->nevents].event, DLP_CU_EVENT_DISABLE_TIMING);
+        if (code)
+            return uploader_check(uploader, code, "cuEventCreate", err);
+    }
+    return 0;
+}
+
+static int make_context(struct uploader *uploader, struct error *err)
+{
+    const struct dlp_cuda *cuda = uploader->gpu.cuda;
+    dlp_cu_context context = NULL;
+    dlp_cu_result code = cuda->context_retain(&context, uploader->device.device);
+    if (code)
+        return uploader_check(uploader, code, "cuDevicePrimaryCtxRetain", err);
+    code = cuda->context_push(context);
+    if (code) {
+        cuda->context_release(uploader->device.device);
+        return uploader_check(uploader, code, "cuCtxPushCurrent", err);
+    }
+    uploader->context = context;
+    code = cuda->stream_create(&uploader->gpu.stream, DLP_CU_STREAM_NON_BLOCKING, 0);
+    if (code)
+        return uploader_check(uploader, code, "cuStreamCreateWithPriority", err);
+    return make_events(uploader, err);
+}
+
+static int begin_context(void *context, const struct uploader_gpu *gpu, struct error *err)
+{
+    (void)context;
+    struct uploader *uploader = gpu->uploader;
+    if (uploader->context)
+        return 0;
+    int code = make_context(uploader, err);
+    if (code < 0 && !uploader->lost.code)
+        end_context(uploader);
+    pthread_mutex_lock(&uploader->mutex);
+    uploader->active = code == 0;
+    pthread_mutex_unlock(&uploader->mutex);
+    return code;
+}
+
+/* Calls in and out with the mutex held, as all that uploader_main calls. */
+static void run_job(struct uploader *uploader)
+{
+    struct job *job = uploader->jobs;
+    uploader->jobs = job->next;
+    if (!uploader->jobs)
+        uploader->last_job = &uploader->jobs;
+    bool lost = uploader->lost.code;
+    pthread_mutex_unlock(&uploader->mutex);
+    if (lost)
+        *job->err = uploader->lost;
+    job->code = lost ? uploader->lost.code : job->task(job->context, &uploader->gpu, job->err);
+    pthread_mutex_lock(&uploader->mutex);
+    job->over = true;
+    pthread_cond_broadcast(&uploader->done);
+}
+
+static void finish(struct uploader *uploader, struct upload *upload, const struct error *err)
+{
+    pthread_mutex_unlock(&uploader->mutex);
+    upload->done(upload, err);
+    pthread_mutex_lock(&uploader->mutex);
+}
+
+static struct upload *next_upload(struct uploader *uploader)
+{
+    struct upload *upload = uploader->uploads;
+    uploader->uploads = upload->next;
+    if (!uploader->uploads)
+        uploader->last_upload = &uploader->uploads;
+    return upload;
+}
+
+/* An event that is not recorded would let staging go while the copy may run: then all is lost. */
+static int copy(struct uploader *uploader, const struct upload *upload, struct flight *flight,
+                struct error *err)
+{
+    const struct dlp_cuda *cuda = uploader->gpu.cuda;
+    dlp_cu_stream stream = uploader->gpu.stream;
+    dlp_cu_result code = cuda->copy_to_device(upload->to, upload->from, upload->bytes, stream);
+    if (code)
+        return uploader_check(uploader, code, "cuMemcpyHtoDAsync", err);
+    code = cuda->event_record(flight->event, stream);
+    if (code) {
+        uploader_check(uploader, code, "cuEventRecord", err);
+        be_lost(uploader, err);
+    }
+    return code ? err->code : 0;
+}
+
+static void start_copy(struct uploader *uploader)
+{
+    struct error err;
+    struct upload *upload = next_upload(uploader);
+    struct flight *flight = &uploader->flights[(uploader->first + uploader->nflights) % FLIGHTS];
+    pthread_mutex_unlock(&uploader->mutex);
+    int code = copy(uploader, upload, flight, &err);
+    pthread_mutex_lock(&uploader->mutex);
+    if (code < 0) {
+        finish(uploader, upload, &err);
+        return;
+    }
+    if (uploader->nflights == 0)
+        uploader->since = clock_ns();
+    flight->upload = upload;
+    uploader->nflights++;
+}
+
+static struct upload *land(struct uploader *uploader)
+{
+    struct upload *upload = uploader->flights[uploader->first].upload;
+    uploader->first = (uploader->first + 1) % FLIGHTS;
+    uploader->nflights--;
+    uploader->since = clock_ns();
+    return upload;
+}
+
+static void look_at_first(struct uploader *uploader)
+{
+    struct error err;
+    pthread_mutex_unlock(&uploader->mutex);
+    dlp_cu_result code = uploader->gpu.cuda->event_query(uploader->flights[uploader->first].event);
+    if (code == DLP_CU_NOT_READY && clock_ns() - uploader->since > uploader->times.copy_ns) {
+        hang(uploader, &err);
+    } else if (code && code != DLP_CU_NOT_READY) {
+        uploader_check(uploader, code, "cuEventQuery", &err);
+        be_lost(uploader, &err);
+    } else if (code) {
+        sleep_ns(POLL_NS);
+    }
+    pthread_mutex_lock(&uploader->mutex);
+    if (code)
+        return;
+    struct upload *upload = land(uploader);
+    uploader->copied += upload->bytes;
+    finish(uploader, upload, NULL);
+}
+
+static void fail_copies(struct uploader *uploader)
+{
+    while (uploader->nflights)
+        finish(uploader, land(uploader), &uploader->lost);
+    while (uploader->uploads)
+        finish(uploader, next_upload(uploader), &uploader->lost);
+}
+
+/* The context goes when it was not used for long enough. */
+static void idle(struct uploader *uploader)
+{
+    uint64_t now = clock_ns(), end = uploader->unused_since + uploader->times.idle_ns;
+    if (now < end && !uploader->stop && !uploader->let_go) {
+        const struct timespec until = {(time_t)(end / CLOCK_SECOND), (long)(end % CLOCK_SECOND)};
+        pthread_cond_timedwait(&uploader->work, &uploader->mutex, &until);
+        return;
+    }
+    uploader->active = uploader->let_go = false;
+    pthread_mutex_unlock(&uploader->mutex);
+    end_context(uploader);
+    pthread_mutex_lock(&uploader->mutex);
+}
+
+static void *uploader_main(void *context)
+{
+    struct uploader *uploader = context;
+    prctl(PR_SET_TIMERSLACK, SLACK_NS);
+    pthread_mutex_lock(&uploader->mutex);
+    while (true) {
+        if (uploader->lost.code && (uploader->nflights || uploader->uploads))
+            fail_copies(uploader);
+        else if (uploader->jobs)
+            run_job(uploader);
+        else if (uploader->uploads && uploader->nflights < FLIGHTS)
+            start_copy(uploader);
+        else if (uploader->nflights)
+            look_at_first(uploader);
+        else if (uploader->active && !uploader->users && !uploader->kept && !uploader->lost.code)
+            idle(uploader);
+        else if (uploader->stop)
+            break;
+        else
+            pthread_cond_wait(&uploader->work, &uploader->mutex);
+    }
+    pthread_mutex_unlock(&uploader->mutex);
+    return NULL;
+}
+
+int uploader_new(const struct uploader_device *device, const struct uploader_times *times,
+                 struct uploader **out, struct error *err)
+{
+    struct uploader *uploader = mem_new(sizeof *uploader);
+    pthread_condattr_t clock;
+    uploader->device = *device;
+    uploader->times = *times;
+    uploader->gpu = (struct uploader_gpu){uploader, device->cuda, device->device, NULL};
+    uploader->last_job = &uploader->jobs;
+    uploader->last_upload = &uploader->uploads;
+    pthread_mutex_init(&uploader->mutex, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&uploader->work, &clock);
+    pthread_cond_init(&uploader->done, NULL);
+    pthread_condattr_destroy(&clock);
+    int code = thread_try("uploader", uploader_main, uploader, &uploader->thread, err);
+    if (code == 0)
+        *out = uploader;
+    else
+        free(uploader);
+    return code;
+}
+
+bool uploader_free(struct uploader *uploader)
+{
+    struct timespec until;
+    pthread_mutex_lock(&uploader->mutex);
+    uploader->stop = !uploader->kept;
+    pthread_cond_signal(&uploader->work);
+    pthread_mutex_unlock(&uploader->mutex);
+    if (!uploader->stop)
+        return false;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += JOIN_S;
+    if (pthread_timedjoin_np(uploader->thread, NULL, &until) != 0)
+        return false;
+    pthread_cond_destroy(&uploader->work);
+    pthread_cond_destroy(&uploader->done);
+    pthread_mutex_destroy(&uploader->mutex);
+    free(uploader);
+    return true;
+}
+
+int uploader_run(struct uploader *uploader, uploader_task task, void *context, struct error *err)
+{
+    struct error local;
+    struct job job = {.task = task, .context = context, .err = err ? err : &local};
+    pthread_mutex_lock(&uploader->mutex);
+    *uploader->last_job = &job;
+    uploader->last_job = &job.next;
+    pthread_cond_signal(&uploader->work);
+    while (!job.over)
+        pthread_cond_wait(&uploader->done, &uploader->mutex);
+    pthread_mutex_unlock(&uploader->mutex);
+    return job.code;
+}
+
+int uploader_hold(struct uploader *uploader, struct error *err)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    uploader->users++;
+    uploader->let_go = false;
+    pthread_mutex_unlock(&uploader->mutex);
+    int code = uploader_run(uploader, begin_context, NULL, err);
+    if (code < 0)
+        uploader_drop(uploader);
+    return code;
+}
+
+void uploader_drop(struct uploader *uploader)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    if (--uploader->users == 0)
+        uploader->unused_since = clock_ns();
+    pthread_cond_signal(&uploader->work);
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+void uploader_copy(struct uploader *uploader, struct upload *upload)
+{
+    upload->next = NULL;
+    pthread_mutex_lock(&uploader->mutex);
+    *uploader->last_upload = upload;
+    uploader->last_upload = &upload->next;
+    pthread_cond_signal(&uploader->work);
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+uint32_t uploader_let_go(struct uploader *uploader)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    uint32_t users = uploader->users;
+    uploader->let_go = uploader->active && !users;
+    pthread_cond_signal(&uploader->work);
+    pthread_mutex_unlock(&uploader->mutex);
+    return users;
+}
+
+void uploader_keep(struct uploader *uploader)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    uploader->kept = true;
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+void uploader_lend(struct uploader *uploader, uint64_t bytes)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    uploader->lent += bytes;
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+void uploader_get_back(struct uploader *uploader, uint64_t bytes)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    uploader->lent -= bytes;
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+void uploader_state(struct uploader *uploader, struct uploader_state *out)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    *out = (struct uploader_state){.active = uploader->active && !uploader->let_go,
+                                   .lost = uploader->lost.code,
+                                   .lent = uploader->lent,
+                                   .copied = uploader->copied};
+    snprintf(out->why, sizeof out->why, "%s", uploader->lost.text);
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+const char *uploader_name(const struct uploader *uploader)
+{
+    return uploader->device.name;
+}

@@ -1,0 +1,427 @@
+#include "feed/workers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/system.h"
+#include "base/thread.h"
+
+/* Rows that a thread takes at once: about so much work by the time of the last ones, so that taking
+ * them costs next to nothing, and so little that whoever starves meanwhile does not notice: waking
+ * a trainer takes longer. */
+#define TASK_NS (50 * CLOCK_US)
+#define TASK_ROWS 256
+
+/* Time that a queue may have saved up over the one that was served most: what was not asked for in
+ * the past gives no right to all of the threads now. */
+#define CREDIT (50 * CLOCK_MS)
+
+/* A ring of rows that grows and never shrinks: it is bounded by slots * batch. */
+struct ring {
+    void **items;
+    size_t room, first, count;
+};
+
+struct workers_queue {
+    struct workers *workers;
+    const struct workers_work *work;
+    void *context;
+    bool low_priority;
+    /* Under the pool's mutex. */
+    struct workers_queue *next;
+    struct ring rows;
+    struct ring large; /* rows that wait for the common part of the decode memory */
+    uint64_t spent_ns; /* time of workers, rows now running at a guess */
+    uint64_t row_ns;   /* that guess: what the last ones took; 0 = none yet */
+    uint32_t running;  /* rows now on threads */
+};
+
+struct worker {
+    _Alignas(CACHE_LINE) struct workers *workers;
+    pthread_t thread;
+    int cpu;                /* -1: any */
+    bool borrower;          /* has the common part; under the pool's mutex */
+    _Atomic uint64_t since; /* begin of the row now running, 0 = idle */
+};
+
+/* What a thread has taken, on its own stack. */
+struct task {
+    struct workers_queue *queue;
+    uint32_t count, done;
+    bool stopped; /* the row after the done ones needs the common part, which another has */
+    uint64_t guess, took;
+    void *items[TASK_ROWS];
+};
+
+struct workers {
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* rows were pushed, or stop */
+    pthread_cond_t done; /* the last running row of a queue has ended */
+    struct workers_queue *queues;
+    unsigned idle;          /* threads that wait for rows */
+    uint64_t most_spent_ns; /* of all queues ever */
+    bool stop;
+    struct budget *budget;
+    uint64_t decode_bytes;
+    bool common_lent; /* the common part of the decode memory: to one picture at a time */
+    unsigned count;
+    struct worker workers[];
+};
+
+static void ring_make_room(struct ring *ring, size_t count)
+{
+    if (ring->count + count <= ring->room)
+        return;
+    size_t room = (ring->count + count) * 2;
+    void **larger = mem_array(room, sizeof *larger);
+    for (size_t i = 0; i < ring->count; i++)
+        larger[i] = ring->items[(ring->first + i) % ring->room];
+    free(ring->items);
+    *ring = (struct ring){.items = larger, .room = room, .count = ring->count};
+}
+
+static void ring_push(struct ring *ring, void **items, size_t count)
+{
+    ring_make_room(ring, count);
+    for (size_t i = 0; i < count; i++)
+        ring->items[(ring->first + ring->count++) % ring->room] = items[i];
+}
+
+/* Rows that were popped come first again. */
+static void ring_put_back(struct ring *ring, void **items, uint32_t count)
+{
+    ring_make_room(ring, count);
+    for (uint32_t i = count; i-- > 0;) {
+        ring->first = (ring->first + ring->room - 1) % ring->room;
+        ring->items[ring->first] = items[i];
+    }
+    ring->count += count;
+}
+
+static void *ring_pop(struct ring *ring)
+{
+    void *item = ring->items[ring->first];
+    ring->first = (ring->first + 1) % ring->room;
+    ring->count--;
+    return item;
+}
+
+/* Whether a is to be served before b; the numbers ahead are asked once a pick. */
+static bool before(const struct workers_queue *a, uint32_t a_ahead, const struct workers_queue *b,
+                   uint32_t b_ahead)
+{
+    if (a->low_priority != b->low_priority)
+        return b->low_priority;
+    if (a_ahead != b_ahead)
+        return a_ahead < b_ahead;
+    return a->spent_ns < b->spent_ns;
+}
+
+static bool large_is_due(const struct workers_queue *queue)
+{
+    return queue->large.count > 0 && !queue->workers->common_lent;
+}
+
+static struct workers_queue *pick(struct workers *workers)
+{
+    struct workers_queue *best = NULL;
+    uint32_t best_ahead = 0;
+    for (struct workers_queue *queue = workers->queues; queue; queue = queue->next) {
+        if (queue->rows.count == 0 && !large_is_due(queue))
+            continue;
+        uint32_t ahead = queue->work->ahead(queue->context);
+        if (!best || before(queue, ahead, best, best_ahead)) {
+            best = queue;
+            best_ahead = ahead;
+        }
+    }
+    return best;
+}
+
+static uint32_t task_rows(const struct workers_queue *queue)
+{
+    uint64_t rows = queue->row_ns ? TASK_NS / queue->row_ns : 1;
+    rows = rows < TASK_ROWS ? rows : TASK_ROWS;
+    return rows ? (uint32_t)rows : 1;
+}
+
+/* Threads to be woken for the rows of a queue. */
+static unsigned wanted(const struct workers *workers, const struct workers_queue *queue)
+{
+    size_t tasks = (queue->rows.count + task_rows(queue) - 1) / task_rows(queue);
+    return tasks < workers->idle ? (unsigned)tasks : workers->idle;
+}
+
+static void wake(struct workers *workers, unsigned threads)
+{
+    for (; threads > 0; threads--)
+        pthread_cond_signal(&workers->work);
+}
+
+static void charge(struct workers *workers, struct workers_queue *queue, uint64_t guess)
+{
+    if (queue->spent_ns + CREDIT < workers->most_spent_ns)
+        queue->spent_ns = workers->most_spent_ns - CREDIT;
+    queue->spent_ns += guess;
+    if (queue->spent_ns > workers->most_spent_ns)
+        workers->most_spent_ns = queue->spent_ns;
+}
+
+static void take_rows(struct task *task, struct workers_queue *queue)
+{
+    uint32_t rows = task_rows(queue);
+    task->count = queue->rows.count < rows ? (uint32_t)queue->rows.count : rows;
+    for (uint32_t i = 0; i < task->count; i++)
+        task->items[i] = ring_pop(&queue->rows);
+}
+
+/* Under the mutex. */
+static void begin_task(struct worker *worker, struct task *task, struct workers_queue *queue)
+{
+    task->queue = queue;
+    task->done = 0;
+    task->stopped = false;
+    if (large_is_due(queue)) {
+        worker->borrower = worker->workers->common_lent = true;
+        task->count = 1;
+        task->items[0] = ring_pop(&queue->large);
+    } else {
+        take_rows(task, queue);
+    }
+    task->guess = queue->row_ns * task->count;
+    charge(queue->workers, queue, task->guess);
+    queue->running++;
+}
+
+/* Rows that take longer than was guessed are left to whoever is free. */
+static void do_task(struct worker *worker, struct task *task, struct decoder *decoder)
+{
+    const struct workers_queue *queue = task->queue;
+    uint64_t begin = clock_ns();
+    uint64_t now = begin;
+    while (task->done < task->count && !task->stopped && now - begin <= TASK_NS) {
+        atomic_store_explicit(&worker->since, now, memory_order_relaxed);
+        if (queue->work->run(queue->context, task->items[task->done], decoder))
+            task->done++;
+        else
+            task->stopped = true;
+        now = clock_ns();
+    }
+    task->took = now - begin;
+    if (task->done)
+        queue->work->done(queue->context, task->items, task->done, task->took);
+    atomic_store_explicit(&worker->since, 0, memory_order_relaxed);
+}
+
+static void leave_rows(struct workers_queue *queue, struct task *task)
+{
+    uint32_t left = task->done;
+    if (task->stopped)
+        ring_push(&queue->large, &task->items[left++], 1);
+    ring_put_back(&queue->rows, task->items + left, task->count - left);
+}
+
+/* Under the mutex. Returns how many threads are to be woken after it. */
+static unsigned end_task(struct worker *worker, struct task *task)
+{
+    struct workers *workers = worker->workers;
+    struct workers_queue *queue = task->queue;
+    bool lent = worker->borrower; /* and not needed: a row of a void batch */
+    queue->spent_ns = queue->spent_ns - task->guess + task->took;
+    if (task->done)
+        queue->row_ns = (queue->row_ns + task->took / task->done) / 2 + 1;
+    if (lent)
+        worker->borrower = workers->common_lent = false;
+    if (task->done < task->count)
+        leave_rows(queue, task);
+    if (--queue->running == 0)
+        pthread_cond_broadcast(&workers->done);
+    return task->done < task->count || lent ? wanted(workers, queue) : 0;
+}
+
+static void work_on(struct worker *worker, struct decoder *decoder)
+{
+    struct workers *workers = worker->workers;
+    struct task task;
+    unsigned needed = 0;
+    pthread_mutex_lock(&workers->mutex);
+    while (!workers->stop) {
+        struct workers_queue *queue = pick(workers);
+        if (!queue) {
+            workers->idle++;
+            pthread_cond_wait(&workers->work, &workers->mutex);
+            workers->idle--;
+            continue;
+        }
+        begin_task(worker, &task, queue);
+        pthread_mutex_unlock(&workers->mutex);
+        wake(workers, needed);
+        do_task(worker, &task, decoder);
+        pthread_mutex_lock(&workers->mutex);
+        needed = end_task(worker, &task);
+    }
+    pthread_mutex_unlock(&workers->mutex);
+}
+
+/* A decoder asks for no more than its limits' max, which is its share and the common part. */
+static bool borrow_common(void *context, uint64_t bytes)
+{
+    (void)bytes;
+    struct worker *worker = context;
+    struct workers *workers = worker->workers;
+    pthread_mutex_lock(&workers->mutex);
+    if (!workers->common_lent)
+        worker->borrower = workers->common_lent = true;
+    bool has = worker->borrower;
+    pthread_mutex_unlock(&workers->mutex);
+    return has;
+}
+
+static void give_common_back(void *context, uint64_t bytes)
+{
+    (void)bytes;
+    struct worker *worker = context;
+    struct workers *workers = worker->workers;
+    pthread_mutex_lock(&workers->mutex);
+    worker->borrower = workers->common_lent = false;
+    pthread_mutex_unlock(&workers->mutex);
+    wake(workers, 1);
+}
+
+/* The decoder is made here, so that its memory lies near the CPU that uses it. */
+static void *worker_main(void *context)
+{
+    struct worker *worker = context;
+    int code = worker->cpu < 0 ? 0 : cpus_pin((uint32_t)worker->cpu);
+    if (code < 0)
+        log_warning("a worker is not pinned to CPU %d: %s", worker->cpu, strerror(-code));
+    const struct workers *workers = worker->workers;
+    uint64_t share = workers->decode_bytes / 2 / workers->count;
+    struct decoder_limits limits = {
+        .share = share,
+        .max = workers->decode_bytes - share * (workers->count - 1),
+        .borrow = borrow_common,
+        .give_back = give_common_back,
+        .context = worker,
+    };
+    struct decoder *decoder = decoder_new(&limits);
+    work_on(worker, decoder);
+    decoder_free(decoder);
+    return NULL;
+}
+
+static void start_threads(struct workers *workers, const struct cpus *cpus)
+{
+    for (unsigned i = 0; i < workers->count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "decode-%u", i);
+        struct worker *worker = &workers->workers[i];
+        worker->workers = workers;
+        worker->cpu = cpus && cpus->count ? (int)cpus->list[i % cpus->count].number : -1;
+        worker->thread = thread_start(name, worker_main, worker);
+    }
+}
+
+struct workers *workers_new(unsigned threads, const struct cpus *cpus, struct budget *budget)
+{
+    uint64_t bytes = budget_decode_limit(budget);
+    if (!budget_try(budget, BUDGET_DECODE, bytes))
+        return NULL;
+    unsigned count = threads ? threads : system_cpus();
+    size_t size = sizeof(struct workers) + count * sizeof(struct worker);
+    struct workers *workers = mem_lines(size);
+    pthread_mutex_init(&workers->mutex, NULL);
+    pthread_cond_init(&workers->work, NULL);
+    pthread_cond_init(&workers->done, NULL);
+    workers->budget = budget;
+    workers->decode_bytes = bytes;
+    workers->count = count;
+    start_threads(workers, cpus);
+    return workers;
+}
+
+void workers_free(struct workers *workers)
+{
+    if (!workers)
+        return;
+    pthread_mutex_lock(&workers->mutex);
+    workers->stop = true;
+    pthread_cond_broadcast(&workers->work);
+    pthread_mutex_unlock(&workers->mutex);
+    for (unsigned i = 0; i < workers->count; i++)
+        pthread_join(workers->workers[i].thread, NULL);
+    budget_give(workers->budget, BUDGET_DECODE, workers->decode_bytes);
+    pthread_cond_destroy(&workers->done);
+    pthread_cond_destroy(&workers->work);
+    pthread_mutex_destroy(&workers->mutex);
+    free(workers);
+}
+
+unsigned workers_threads(const struct workers *workers)
+{
+    return workers->count;
+}
+
+uint64_t workers_stuck_ns(const struct workers *workers)
+{
+    uint64_t longest = 0;
+    uint64_t now = clock_ns();
+    for (unsigned i = 0; i < workers->count; i++) {
+        uint64_t since = atomic_load_explicit(&workers->workers[i].since, memory_order_relaxed);
+        if (since && since < now && now - since > longest)
+            longest = now - since;
+    }
+    return longest;
+}
+
+struct workers_queue *workers_queue_new(struct workers *workers, const struct workers_work *work,
+                                        void *context, bool low_priority)
+{
+    struct workers_queue *queue = mem_new(sizeof *queue);
+    *queue = (struct workers_queue){
+        .workers = workers, .work = work, .context = context, .low_priority = low_priority};
+    pthread_mutex_lock(&workers->mutex);
+    queue->next = workers->queues;
+    workers->queues = queue;
+    pthread_mutex_unlock(&workers->mutex);
+    return queue;
+}
+
+void workers_queue_free(struct workers_queue *queue)
+{
+    if (!queue)
+        return;
+    struct workers *workers = queue->workers;
+    pthread_mutex_lock(&workers->mutex);
+    struct workers_queue **at = &workers->queues;
+    while (*at != queue)
+        at = &(*at)->next;
+    *at = queue->next;
+    while (queue->running > 0)
+        pthread_cond_wait(&workers->done, &workers->mutex);
+    pthread_mutex_unlock(&workers->mutex);
+    /* Off the list and idle: nobody else knows it any more. */
+    while (queue->rows.count > 0)
+        queue->work->drop(queue->context, ring_pop(&queue->rows));
+    while (queue->large.count > 0)
+        queue->work->drop(queue->context, ring_pop(&queue->large));
+    free(queue->rows.items);
+    free(queue->large.items);
+    free(queue);
+}
+
+void workers_push(struct workers_queue *queue, void **items, uint32_t count)
+{
+    struct workers *workers = queue->workers;
+    pthread_mutex_lock(&workers->mutex);
+    ring_push(&queue->rows, items, count);
+    unsigned threads = wanted(workers, queue);
+    pthread_mutex_unlock(&workers->mutex);
+    wake(workers, threads);
+}

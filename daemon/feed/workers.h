@@ -1,0 +1,51 @@
+/* The pool of decode threads, shared by all feeds. Work is one row of one batch. The next row comes
+ * from the client whose trainer will starve first (fewest batches ahead; of equals the one that has
+ * had the least time of the threads), probes last. A thread takes rows one at a time, or as many
+ * consecutive ones as take 50 us by the time of the last ones; when they take longer it leaves
+ * those not begun to others. So no batch waits for another's rows longer than for one row and 50
+ * us. */
+#ifndef WORKERS_H
+#define WORKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/budget.h"
+#include "base/cpus.h"
+#include "image/decoder.h"
+
+struct workers;
+struct workers_queue; /* the rows of one feed, in order */
+
+/* What is done with the rows of a queue; without a lock. */
+struct workers_work {
+    /* One row, on a worker. False: its picture needs the common part of the decode memory, which
+     * another has now; it is run again when that is free, other rows meanwhile. */
+    bool (*run)(void *context, void *item, struct decoder *decoder);
+    /* Rows that the same thread has run, consecutive ones, and the time they took. */
+    void (*done)(void *context, void **items, uint32_t count, uint64_t ns);
+    void (*drop)(void *context, void *item); /* of a queue that ends: a row not begun */
+    /* How many batches are ready for the client, fewest are served first. On worker threads under
+     * the pool's lock, for each task: a load or two, and nothing of this module. */
+    uint32_t (*ahead)(void *context);
+};
+
+/* threads: 0 = system_cpus(). cpus: thread i stays on number i of them, modulo their count; NULL =
+ * the system moves threads about. Takes the whole decode memory from the budget (BUDGET_DECODE):
+ * half is shared out among the threads' decoders, which they make themselves, half is lent to one
+ * picture at a time. NULL: the budget has no room for it. */
+struct workers *workers_new(unsigned threads, const struct cpus *cpus, struct budget *budget);
+void workers_free(struct workers *workers); /* all queues are gone by then */
+unsigned workers_threads(const struct workers *workers);
+/* Nanoseconds for which the slowest busy thread has been at one row (watchdog). */
+uint64_t workers_stuck_ns(const struct workers *workers);
+
+struct workers_queue *workers_queue_new(struct workers *workers, const struct workers_work *work,
+                                        void *context, bool low_priority);
+/* Returns when no row of this queue is running; then drops those not begun, on the calling thread.
+ * Not from run() or done(). */
+void workers_queue_free(struct workers_queue *queue);
+void workers_push(struct workers_queue *queue, void **items,
+                  uint32_t count); /* never blocks: bounded by slots * batch */
+
+#endif

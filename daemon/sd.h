@@ -1,0 +1,18 @@
+/* What the service manager is told and hands over; nothing where there is none (not started by
+ * systemd, or built without libsystemd). Loop thread. */
+#ifndef SD_H
+#define SD_H
+
+#include <stdint.h>
+
+void sd_tell_ready(void);
+void sd_tell_stopping(void);
+void sd_tell_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Nanoseconds within which the manager wants sd_watchdog_beat() called again; 0 = it does not. */
+uint64_t sd_watchdog_ns(void);
+void sd_watchdog_beat(void);
+/* The listening stream socket that the manager opened for us (close-on-exec, now the caller's), or
+ * -1: we listen ourselves. */
+int sd_listen_socket(void);
+
+#endif

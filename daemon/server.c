@@ -1,0 +1,228 @@
+#include "server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/plural.h"
+#include "control/control.h"
+#include "control/listen.h"
+#include "image/simd.h"
+#include "sd.h"
+
+#define MODE_USER 0600
+#define MODE_SYSTEM 0660
+#define STOP_MS 4500   /* of the 5 s that a stop may take */
+#define STATUS_MS 5000 /* between two STATUS lines, where no watchdog wants more */
+#define HELPERS "16"   /* threads that open files and arenas; some may hang in storage */
+#define KEEP_SHARE 64  /* of memory, by each heap */
+#define STUCK_NS (60 * CLOCK_SECOND) /* one row takes no worker as long as this */
+
+struct server {
+    const struct server_options *options;
+    uv_loop_t loop;
+    struct mailbox *mailbox;
+    struct budget *budget;
+    struct orphans *orphans;
+    struct uploaders *uploaders;
+    struct gpus *gpus;
+    struct workers *workers;
+    struct listener *listener;
+    struct control *control;
+    char *cache_dir;
+    char worker_cpus[CPUS_TEXT_MAX]; /* to which they are pinned; empty: to none */
+    uv_signal_t term, interrupt;
+    uv_timer_t deadline; /* of a stop */
+    uv_timer_t watchdog;
+    bool stopping;
+};
+
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* What hangs cannot be joined, and exit() would wait for libuv's threads. */
+static void end_now(struct server *server, const char *why)
+{
+    listen_close(server->listener);
+    gpus_abandon(server->gpus);
+    log_warning("%s: ending without waiting for threads that still work", why);
+    _exit(EXIT_SUCCESS);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    end_now(timer->data, "stopping has taken too long");
+}
+
+static void on_stopped(void *context)
+{
+    struct server *server = context;
+    uv_stop(&server->loop);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct server *server = signal->data;
+    if (server->stopping)
+        end_now(server, "a second signal came");
+    server->stopping = true;
+    log_notice("%s: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    sd_tell_stopping();
+    listen_close(server->listener);
+    server->listener = NULL;
+    uv_timer_start(&server->deadline, on_deadline, STOP_MS, 0);
+    control_stop(server->control, on_stopped, server);
+}
+
+/* The loop turns; a worker that has been at one row for very long does not. */
+static void on_watchdog(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    const struct control *control = server->control;
+    if (workers_stuck_ns(server->workers) < STUCK_NS)
+        sd_watchdog_beat();
+    sd_tell_status("%u client%s, %.1f MB of %.1f MB in use", control->nattached,
+                   plural(control->nattached),
+                   (double)budget_used(server->budget, BUDGET_USES) / 1e6,
+                   (double)budget_limit(server->budget) / 1e6);
+}
+
+static void on_accepted(void *context, int fd)
+{
+    struct server *server = context;
+    control_accept(server->control, fd);
+}
+
+/* From the moment at which there is a socket, an end has to take it away again. */
+static void hold_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(how, &set, NULL);
+}
+
+static void start_signals(struct server *server)
+{
+    uv_signal_init(&server->loop, &server->term);
+    uv_signal_init(&server->loop, &server->interrupt);
+    uv_timer_init(&server->loop, &server->deadline);
+    uv_timer_init(&server->loop, &server->watchdog);
+    server->term.data = server->interrupt.data = server;
+    server->deadline.data = server->watchdog.data = server;
+    uv_signal_start(&server->term, on_signal, SIGTERM);
+    uv_signal_start(&server->interrupt, on_signal, SIGINT);
+    uint64_t wanted = sd_watchdog_ns() / 2 / CLOCK_MS;
+    uint64_t period = wanted ? wanted : STATUS_MS;
+    uv_timer_start(&server->watchdog, on_watchdog, period, period);
+}
+
+static void start_control(struct server *server)
+{
+    const struct config *config = server->options->config;
+    unsigned threads = config->workers ? config->workers : system_cpus();
+    server->budget = budget_new(config->memory, config->decode_memory);
+    mem_keep(budget_limit(server->budget) / KEEP_SHARE);
+    server->orphans = orphans_new(server->budget);
+    server->uploaders = uploaders_new(&uploader_times);
+    cleanup_free struct cpus *cpus = cpus_allowed(threads);
+    server->workers = workers_new(threads, config->pin_workers ? cpus : NULL, server->budget);
+    if (config->pin_workers)
+        cpus_text(cpus, server->worker_cpus, sizeof server->worker_cpus);
+    server->gpus = gpus_new();
+    server->mailbox = mailbox_new(&server->loop);
+    uint64_t client_memory =
+        config->client_memory ? config->client_memory : budget_limit(server->budget) / 4;
+    struct control_options control = {.loop = &server->loop,
+                                      .mailbox = server->mailbox,
+                                      .budget = server->budget,
+                                      .orphans = server->orphans,
+                                      .uploaders = server->uploaders,
+                                      .workers = server->workers,
+                                      .feeds = config->feeds,
+                                      .nfeeds = config->nfeeds,
+                                      .client_memory = client_memory,
+                                      .clients = config->clients,
+                                      .job_linger = config->job_linger,
+                                      .cache_dir = server->cache_dir,
+                                      .cache_bytes = config->cache_bytes,
+                                      .cache_marks = config->cache_marks,
+                                      .threads = threads,
+                                      .socket_path = server->options->socket_path,
+                                      .worker_cpus = server->worker_cpus,
+                                      .gpus = server->gpus};
+    server->control = control_new(&control);
+    log_notice(
+        "dataloadd %s: %u feed%s, %u worker%s%s%s, memory %.1f MB, vector code %s, socket %s",
+        DATALOADD_VERSION, config->nfeeds, plural(config->nfeeds), threads, plural(threads),
+        config->pin_workers ? " on CPUs " : "", server->worker_cpus,
+        (double)budget_limit(server->budget) / 1e6, simd_name(simd_level()),
+        *server->options->socket_path ? server->options->socket_path : "of the service manager");
+}
+
+/* Everything in the reverse order; the control has stopped. */
+static void end_all(struct server *server)
+{
+    control_free(server->control);
+    mailbox_free(server->mailbox);
+    listen_close(server->listener);
+    uv_close((uv_handle_t *)&server->term, NULL);
+    uv_close((uv_handle_t *)&server->interrupt, NULL);
+    uv_close((uv_handle_t *)&server->deadline, NULL);
+    uv_close((uv_handle_t *)&server->watchdog, NULL);
+    uv_run(&server->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&server->loop);
+    workers_free(server->workers);
+    orphans_free(server->orphans);
+    budget_free(server->budget);
+    free(server->cache_dir);
+    bool hangs = !gpus_free(server->gpus);
+    if (hangs)
+        log_warning("the NVIDIA driver does not answer: ending without waiting for it");
+    if (!uploaders_free(server->uploaders) || hangs)
+        _exit(EXIT_SUCCESS);
+}
+
+int server_run(const struct server_options *options, struct error *err)
+{
+    struct server server = {.options = options};
+    raise_file_limit();
+    signal(SIGPIPE, SIG_IGN);
+    setenv("UV_THREADPOOL_SIZE", HELPERS, 0);
+    hold_signals(SIG_BLOCK);
+    if (options->listen_fd >= 0) {
+        server.listener = listen_adopt(options->listen_fd);
+    } else {
+        mode_t mode = options->user ? MODE_USER : MODE_SYSTEM;
+        int rc = listen_open(options->socket_path, mode, &server.listener, err);
+        if (rc)
+            return rc;
+    }
+    uv_loop_init(&server.loop);
+    server.cache_dir = config_cache_dir(options->config, options->user);
+    start_signals(&server);
+    hold_signals(SIG_UNBLOCK);
+    start_control(&server);
+    int rc = listen_start(server.listener, &server.loop, on_accepted, &server, err);
+    if (rc == 0) {
+        sd_tell_ready();
+        uv_run(&server.loop, UV_RUN_DEFAULT);
+    }
+    end_all(&server);
+    return rc;
+}
