@@ -1,0 +1,120 @@
+/* dataloadctl: what its verbs share. One thread; errors are one line on `err`; functions that can
+ * fail return an exit code. Text from the daemon is escaped before it is printed. */
+#ifndef CTL_H
+#define CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/verdict.h"
+#include "proto/channel.h"
+
+enum ctl_exit {
+    CTL_OK = 0,
+    CTL_NOT_RUNNING = 3, /* nobody listens */
+    CTL_NOT_FOUND = 4,   /* no such feed or client */
+    CTL_USAGE = 64,
+    CTL_UNAVAILABLE = 69, /* no answer, refused, or a file that cannot be written */
+    CTL_PERMISSION = 77,
+    CTL_CONFIG = 78 /* a socket path that cannot be used */
+};
+
+/* The command line and where output goes. Negative numbers: not given. */
+struct ctl {
+    FILE *out, *err;
+    const char *socket; /* NULL: looked for */
+    const char *feed;   /* the verb's argument, may be NULL */
+    const char *file;   /* --out */
+    const char *key;    /* the second argument of find */
+    const char *token;  /* --token */
+    const char *gpu;    /* --release */
+    bool json, headers;
+    int64_t world, rank, batch, seed, epoch, epochs, step, count;
+    double watch, seconds;
+};
+
+int ctl_status(const struct ctl *ctl);
+int ctl_bench(const struct ctl *ctl);
+int ctl_show(const struct ctl *ctl);
+int ctl_ping(const struct ctl *ctl);
+int ctl_feeds(const struct ctl *ctl);
+int ctl_slices(const struct ctl *ctl);
+int ctl_token(const struct ctl *ctl);
+int ctl_bad(const struct ctl *ctl);
+int ctl_mix(const struct ctl *ctl);
+int ctl_batch(const struct ctl *ctl);
+int ctl_find(const struct ctl *ctl);
+int ctl_gpu(const struct ctl *ctl);
+
+/* Prints "dataloadctl: <text>" escaped to err and returns code. */
+int ctl_fail(const struct ctl *ctl, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* One escaped line of output. */
+void ctl_print(const struct ctl *ctl, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int ctl_exit_of_wire(unsigned code); /* of proto/errors.h */
+int ctl_exit_of_errno(int error);    /* positive; of the client library, once a daemon answered */
+/* One line that is overwritten, only where err is a terminal; "" clears it. */
+void ctl_progress(const struct ctl *ctl, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same, of what the daemon says that it does meanwhile; total 0: not known. */
+void ctl_report(const struct ctl *ctl, const char *text, uint64_t done, uint64_t total);
+
+/* One connection to the daemon. */
+struct ctl_link {
+    const struct ctl *ctl;
+    struct dlp_channel *channel;
+    uint64_t last_id;
+    char peer[32]; /* version of the daemon */
+};
+
+/* A whole answer: its parts joined into one message of the same type. Lists are those of all
+ * parts, single values those of the first. */
+struct ctl_reply {
+    Dlp__Envelope **parts;
+    size_t nparts;
+    ProtobufCMessage *joined; /* NULL for one part */
+};
+
+#define CTL_DEADLINE_MS 5000 /* for an answer; starts anew with each part and progress report */
+#define CTL_OPENING_DEADLINE_MS 60000 /* where the daemon may have to index a data set first */
+
+int ctl_link_open(const struct ctl *ctl, const char *program, struct ctl_link *link);
+void ctl_link_close(struct ctl_link *link); /* fine when open failed */
+/* Sends request (its id is set here) and waits for the whole answer of kind `wanted`. */
+int ctl_link_ask(struct ctl_link *link, Dlp__Envelope *request, Dlp__Envelope__BodyCase wanted,
+                 int deadline_ms, struct ctl_reply *reply);
+/* Connects, asks, closes. */
+int ctl_ask_once(const struct ctl *ctl, const char *program, Dlp__Envelope *request,
+                 Dlp__Envelope__BodyCase wanted, int deadline_ms, struct ctl_reply *reply);
+bool ctl_reply_more(const Dlp__Envelope *part); /* another part follows this one */
+void ctl_reply_join(struct ctl_reply *reply);   /* after the last of several parts */
+/* The message asked for; valid until ctl_reply_free. */
+const void *ctl_reply_body(const struct ctl_reply *reply);
+void ctl_reply_free(struct ctl_reply *reply);
+
+/* What the verdict needs to know of the clients of a feed: of one job where job is given; else of
+ * its trainers, or of its probes where it has no trainer. False when there is none. */
+bool ctl_stage_of_feed(const Dlp__StatusReply *status, const Dlp__FeedStatus *feed, const char *job,
+                       struct verdict_input *input);
+void ctl_stage_of_client(const Dlp__StatusReply *status, const Dlp__ClientStatus *client,
+                         struct verdict_input *input);
+
+int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply);
+/* The two forms of a status reply. */
+void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status);
+void ctl_status_json(const struct ctl *ctl, const Dlp__StatusReply *status);
+
+/* An allocation of a program that ends without memory. */
+static inline void *ctl_must(void *memory)
+{
+    if (!memory) {
+        fputs("dataloadctl: out of memory\n", stderr);
+        exit(CTL_UNAVAILABLE);
+    }
+    return memory;
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* Attaching as a probe: a job of its own, of lowest priority, named after the verb and our pid. */
+#ifndef CTL_PROBE_H
+#define CTL_PROBE_H
+
+#include "client/ctl/ctl.h"
+#include "client/dataload.h"
+
+#define CTL_JOB_MAX 64
+
+struct probe {
+    const char *verb;
+    int64_t world, batch; /* batch < 0: the feed's */
+    const char *token;    /* NULL: the beginning */
+};
+
+void ctl_probe_job(const struct probe *probe, char job[CTL_JOB_MAX]);
+/* Attaches `rank`; errors are printed. Detach *handle in any case. */
+int ctl_probe_attach(const struct ctl *ctl, const struct probe *probe, int64_t rank,
+                     dataload **handle);
+
+/* Writes the sheet of a batch, and says so where `report`. */
+int ctl_show_batch(const struct ctl *ctl, const dataload_batch *batch, bool report);
+/* The first batch of an attached probe; errors are printed. */
+int ctl_probe_first(const struct ctl *ctl, dataload *handle, dataload_batch **batch);
+
+#endif

@@ -1,0 +1,45 @@
+/* Which stage limits a client or all clients of a feed, from the rates of a status reply alone.
+ *
+ * Pure: no clock, no I/O, no allocation; any thread. A trainer that never waits is the limit
+ * itself; else the stage with the lowest capacity is. What a trainer could take is its rate over
+ * the share of its time in which it did not wait: samples_per_s / (1 - wait_share). */
+#ifndef DLC_VERDICT_H
+#define DLC_VERDICT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define VERDICT_WINDOW 2.0 /* seconds below which the rates say nothing: "measuring" */
+#define VERDICT_TEXT_MAX 256
+
+/* Rates in samples/s over the window; 0, negative or not finite = not known. */
+struct verdict_input {
+    double wait_share;    /* the trainer waited for us, 0..1 */
+    double samples_per_s; /* delivered */
+    double read_limit;    /* what one reader could deliver at its busy share */
+    double decode_limit;  /* workers x rate of one, of what is left to this client */
+    double decode_per_worker;
+    uint32_t workers;
+    double read_bytes_per_s;
+    double copy_limit;       /* batches completed and handed over, at its busy share */
+    double slots_held_share; /* the reader waited because the trainer had all slots, 0..1 */
+    double window_s;
+    int slow_pid;      /* who limits a mirror group whose others wait for it; 0 = not so */
+    const char *cause; /* the daemon's word for what the trainer last waited for; may be NULL */
+};
+
+enum verdict_stage {
+    VERDICT_UNKNOWN,
+    VERDICT_STORAGE,
+    VERDICT_DECODE,
+    VERDICT_COPY,
+    VERDICT_TRAINER
+};
+
+/* Writes one sentence with its numbers to text (VERDICT_TEXT_MAX bytes are enough) and returns the
+ * stage it names. input NULL: no trainer is attached. */
+enum verdict_stage verdict(const struct verdict_input *input, char *text, size_t size);
+/* "unknown", "storage", "decode", "copy", "trainer". */
+const char *verdict_stage_name(enum verdict_stage stage);
+
+#endif
