@@ -1,0 +1,27 @@
+"""S25: a GPU without room: refused with numbers, or shared memory; nothing stays taken; a smaller request then works."""
+from gpu_case import *
+
+
+class Full(GpuCase):
+    def test_refused_and_a_smaller_one_works(self):
+        room = {"STANDIN_MEMORY_MB": "12"}
+        self.serve(env=room)
+        first, second, third = (self.trainer(env=room) for _ in range(3))
+        self.assertEqual(first.attach(device="gpu", job="a")["memory"], VMM)
+        before = self.lent()
+        error = second.attach(expect=-19, device="gpu", job="b", slots=12)["error"]
+        for word in ("GPU", "free", "MB"):
+            self.assertIn(word, error)
+        self.assertEqual(self.lent(), before)
+        told = second.attach(device="auto", job="c", slots=12)
+        self.assertEqual(told["memory"], HOST)
+        self.assertIn("free", told["memory_why"])
+        self.assertEqual(third.attach(device="gpu", job="d", slots=3, batch=4)["memory"], VMM)
+        want = self.epoch(second)
+        self.assertEqual(self.epoch(first), want)
+        for trainer in (first, second, third):
+            trainer.call("detach")
+        wait_for("all memory back", lambda: not any(self.lent().values()))
+
+
+main()

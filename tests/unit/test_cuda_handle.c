@@ -1,0 +1,179 @@
+/* Batches on a GPU whose memory is passed on by a handle: it is not freed while a process may map
+ * it. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/admit.h"
+#include "gpu_trainer.h"
+
+static void attach_by_handle(struct gtr *trainer, Dlp__Attach message)
+{
+    rig_small.handoff = HANDOFF_IPC;
+    gtr_say_attach_watched(trainer, message);
+    gtr_await_offer(trainer);
+    ck_assert_str_eq(trainer->offer->memory_why, "");
+    gtr_check_offer_of(trainer, DLP_MEMORY_IPC);
+}
+
+START_TEST(test_by_a_handle)
+{
+    struct gtr trainer;
+    attach_by_handle(&trainer, gtr_wish(gtr_uuid, true));
+    gtr_take_batches(&trainer, 20);
+    gtr_unmap(&trainer);
+    Dlp__Detach message = DLP__DETACH__INIT;
+    SAY(trainer.peer, 3, DETACH, detach, &message);
+    rig_await(trainer.peer, DLP__ENVELOPE__BODY_DETACH_REPLY);
+    rig_peer_free(trainer.peer);
+    rig_wait_until_free();
+    ck_assert_int_eq(crig_wait(trainer.pid), 0);
+}
+END_TEST
+
+/* The connection ends and the process does not: its memory stays. */
+START_TEST(test_process_outlives_its_connection)
+{
+    struct gtr trainer;
+    for (int streams = 0; streams < 2; streams++) {
+        rig_small.handoff = HANDOFF_IPC;
+        gtr_say_attach_watched(&trainer, gtr_wish(gtr_uuid, false));
+        gtr_await_offer(&trainer);
+        if (streams)
+            gtr_check_offer_of(&trainer, DLP_MEMORY_IPC);
+        else
+            gtr_map_offer(&trainer, DLP_MEMORY_IPC);
+        if (streams)
+            gtr_take_batches(&trainer, 3);
+        rig_peer_free(trainer.peer);
+        for (int i = 0; i < 300; i++) {
+            rig_turn();
+            usleep(1000);
+        }
+        ck_assert_ptr_nonnull(rig_control->sessions);
+        ck_assert_uint_gt(rig_control->promised, 0);
+        uint8_t nonce[DLP_NONCE]; /* and can be read */
+        gtr_ask(&trainer, trainer.offer_nonce, nonce, sizeof nonce);
+        kill(trainer.pid, SIGKILL);
+        rig_wait_until_free();
+        crig_wait(trainer.pid);
+        close(trainer.life);
+    }
+}
+END_TEST
+
+START_TEST(test_daemon_ends_before_the_process)
+{
+    struct gtr trainer;
+    rig_setup();
+    attach_by_handle(&trainer, gtr_wish(gtr_uuid, false));
+    rig_peer_free(trainer.peer);
+    for (int i = 0; i < 50; i++)
+        rig_turn();
+    rig_kept = true;
+    rig_stop();
+    kill(trainer.pid, SIGKILL);
+    crig_wait(trainer.pid);
+    _exit(0);
+}
+END_TEST
+
+/* It holds up its group for no longer than others may. */
+START_TEST(test_member_without_an_answer)
+{
+    struct gtr first, second;
+    rig_small.share = SHARE_MIRROR;
+    Dlp__Attach message = gtr_wish(gtr_uuid, false);
+    message.job = "";
+    attach_by_handle(&first, message);
+    gtr_take_batches(&first, 3);
+    gtr_say_attach_watched(&second, message);
+    gtr_await_offer(&second);
+    admit_tick(second.peer->session->admit, clock_ns() + 31 * CLOCK_SECOND);
+    rig_expect_text(rig_await_error(second.peer, GTR_ATTACH_ID, DLP_ERROR_GPU), "group default",
+                    "has not said within 30 s");
+    gtr_take_batches(&first, 8);
+    gtr_leave(&first);
+    for (int i = 0; i < 300; i++) {
+        rig_turn();
+        usleep(1000);
+    }
+    ck_assert_ptr_nonnull(rig_control->groups); /* the other may still map it */
+    kill(second.pid, SIGKILL);
+    crig_wait(second.pid);
+    rig_peer_free(second.peer);
+    rig_wait_until_free();
+}
+END_TEST
+
+/* One way after the other, each with its reason. */
+START_TEST(test_all_ways)
+{
+    struct gtr trainer;
+    gtr_say_attach_watched(&trainer, gtr_wish(gtr_uuid, false));
+    gtr_await_offer(&trainer);
+    ck_assert_uint_eq(trainer.offer->memory, DLP_MEMORY_VMM);
+    gtr_say_check(&trainer, NULL, 0);
+    gtr_await_offer(&trainer);
+    ck_assert_uint_eq(trainer.offer->memory, DLP_MEMORY_IPC);
+    ck_assert(strstr(trainer.offer->memory_why, "CUDA_ERROR_MAP_FAILED (205)"));
+    admit_tick(trainer.peer->session->admit,
+               clock_ns() + 31 * CLOCK_SECOND); /* no end of patience */
+    uint8_t nonce[DLP_NONCE] = {0};
+    gtr_say_check(&trainer, nonce, sizeof nonce);
+    gtr_await_offer(&trainer);
+    ck_assert_uint_eq(trainer.offer->memory, DLP_MEMORY_HOST);
+    rig_expect_text(trainer.offer->memory_why, "CUDA_ERROR_MAP_FAILED (205)",
+                    "; the trainer has read other");
+    rig_next_ready(trainer.peer);
+    kill(trainer.pid, SIGKILL);
+    crig_wait(trainer.pid);
+    rig_peer_free(trainer.peer);
+    rig_wait_until_free();
+}
+END_TEST
+
+START_TEST(test_no_descriptors)
+{
+    struct gtr trainer;
+    setenv("STANDIN_POSIX_FD", "0", 1);
+    rig_setup();
+    gtr_say_attach_watched(&trainer, gtr_wish(gtr_uuid, true));
+    gtr_await_offer(&trainer);
+    ck_assert(strstr(trainer.offer->memory_why, "cannot be passed on as a descriptor"));
+    gtr_check_offer_of(&trainer, DLP_MEMORY_IPC);
+    gtr_take_batches(&trainer, 3);
+    gtr_leave(&trainer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return gtr_main(argc, argv);
+    Suite *suite = suite_create("cuda_handle");
+    TCase *tcase = tcase_create("attach");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, gtr_setup, NULL);
+    tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
+    tcase_add_test(tcase, test_by_a_handle);
+    tcase_add_test(tcase, test_process_outlives_its_connection);
+    tcase_add_test(tcase, test_member_without_an_answer);
+    tcase_add_test(tcase, test_all_ways);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, gtr_setup, NULL);
+    tcase_add_test(tcase, test_no_descriptors);
+    tcase_add_test(tcase, test_daemon_ends_before_the_process);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
