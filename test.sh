@@ -86,7 +86,7 @@ run_tests_briefly() {
 }
 
 mkdir -p build
-rm -f build/{asan,tsan,fuzz,release,tidy}.{stage,done}
+rm -f build/{asan,tsan,fuzz,release,tidy}.{stage,done} build/*/Testing/Temporary/LastTestsFailed*.log
 set -m # a process group of its own, so that an interrupt ends all of it
 (renice -n 10 $BASHPID >/dev/null && builds) &
 builder=$!
@@ -104,7 +104,21 @@ stage "clang-tidy" finished tidy
 printf '\n== all tests\n' # the summary of ctest is the last that is printed
 run_tests release || failures+=("all tests")
 
+# tell_failures: which tests failed and what each said last, for a reader who sees only the end of a long log.
+tell_failures() {
+    local preset name said
+    for preset in asan tsan fuzz release; do
+        said=build/$preset/Testing/Temporary/LastTest.log
+        [ -s "${said%.log}sFailed.log" ] || continue
+        while IFS=: read -r _ name; do
+            printf '\n== failed: %s (%s)\n' "$name" "$preset"
+            sed -n "/^[0-9]*\/[0-9]* Testing: ${name//./\\.}\$/,/^Test time/p" "$said" | tail -n 40
+        done <"${said%.log}sFailed.log"
+    done
+}
+
 if [ ${#failures[@]} -gt 0 ]; then
+    tell_failures >&2
     printf 'FAILED: %s\n' "${failures[@]}" >&2
     exit 1
 fi
