@@ -13,7 +13,7 @@ class Socket(Case):
 
     def second(self):
         return subprocess.run([str(DAEMON), "--user", "--socket", str(self.socket), "--config", str(self.folder / "dataloadd.yaml")],
-                              capture_output=True, text=True, timeout=20)
+                              capture_output=True, text=True, timeout=20 * SLACK)
 
     def test_stale_is_replaced(self):
         self.start_daemon()

@@ -18,7 +18,7 @@ class Path(Case):
                 self.stop_all()
                 continue
             done = subprocess.run([str(DAEMON), "--user", "--socket", str(self.socket), "--config", str(self.folder / "dataloadd.yaml")],
-                                  capture_output=True, text=True, timeout=20)
+                                  capture_output=True, text=True, timeout=20 * SLACK)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("107", done.stderr)
             self.assertIn(str(self.socket)[:60], done.stderr)

@@ -23,7 +23,7 @@ class Slow(Case):
         self.assertEqual(waiting["last_cause"], "storage")  # of the stall that lasts, the first one
         start = time.monotonic()
         self.ctl("ping")
-        self.assertLess(time.monotonic() - start, 1)  # tenfold margin
+        self.assertLess(time.monotonic() - start, SLACK)  # tenfold margin
         self.assertEqual(trainer.receive()["step"], 0)
         self.assertEqual(trainer.next(timeout=60000)["step"], 1)
 
@@ -55,7 +55,7 @@ class Slow(Case):
         self.assertGreater(names.count("storage"), 1)
         start = time.monotonic()
         self.stop_daemon()
-        self.assertLess(time.monotonic() - start, 5.5)
+        self.assertLess(time.monotonic() - start, 5.5 * SLACK)
 
     @unittest.skipIf(SANITIZE, "a preloaded library and a sanitizer do not get along")
     def test_goes_on_after_many_reads_hung(self):

@@ -550,7 +550,7 @@ class Chaos(Case):
         if self.daemon and self.daemon.poll() is None:
             self.daemon.send_signal(signal.SIGCONT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                done = subprocess.run([str(CTL), "--socket", str(self.socket), "status"], capture_output=True, text=True, timeout=10)
+                done = subprocess.run([str(CTL), "--socket", str(self.socket), "status"], capture_output=True, text=True, timeout=10 * SLACK)
                 print(done.stdout, done.stderr)
         if self.daemon:
             print(self.log(), flush=True)

@@ -103,7 +103,7 @@ class Questions(Case):
         answers = set()
         for trainer in trainers:
             self.assertEqual(trainer.results()[-1]["rc"], 0)
-        self.assertLess(json.loads(self.ctl("ping", "--json").stdout)["round_trip_s"], 1)
+        self.assertLess(json.loads(self.ctl("ping", "--json").stdout)["round_trip_s"], SLACK)
         for peer in peers:
             answers.add(peer.await_body(FIND_REPLY, MIX_REPLY, wire.ERROR)[0])
             peer.close()

@@ -83,7 +83,7 @@ class Quickstart(unittest.TestCase):
         time.sleep(then)
         self.assertIsNone(run.poll(), self.said())
         os.killpg(run.pid, number)
-        self.assertIn(run.wait(10), (130, -number), self.said())
+        self.assertIn(run.wait(10 * SLACK), (130, -number), self.said())
         self.nothing_is_left(run)
 
     def test_interrupt_while_trainers_wait(self):
@@ -100,7 +100,7 @@ class Quickstart(unittest.TestCase):
 
     def test_a_source_that_is_not_there(self):
         run = self.start(self.folder / "nowhere")
-        self.assertEqual(run.wait(60), 64)
+        self.assertEqual(run.wait(60 * SLACK), 64)
         self.assertRegex(self.said(), "nowhere.* does not exist")
         self.nothing_is_left(run)
 

@@ -6,7 +6,6 @@ import time
 from harness import *
 
 HANGS = {"DATALOADD_TEST_DELAY": "read:60000"}  # each read of the storage
-SLOW = 4 if SANITIZE else 1
 OK, USAGE, UNAVAILABLE, CONFIG = 0, 64, 69, 78
 
 
@@ -26,7 +25,7 @@ class Signals(Case):
 
     def ends(self, within):
         begin = time.monotonic()
-        code = self.daemon.wait(30)
+        code = self.daemon.wait(120)
         took = time.monotonic() - begin
         self.assertEqual(code, OK, self.log())
         self.assertLess(took, within)
@@ -37,7 +36,7 @@ class Signals(Case):
         self.serve(env=HANGS)
         trainer = self.waiting(reconnect=0)
         self.daemon.send_signal(signal.SIGTERM)
-        took = self.ends(within=7 * SLOW)
+        took = self.ends(within=7 * SLACK)
         self.assertGreater(took, 1)  # it did wait for its threads
         self.assertIn("stopping has taken too long", self.log())
         self.assertEqual(trainer.receive()["rc"], -104)  # ECONNRESET
@@ -50,7 +49,7 @@ class Signals(Case):
             time.sleep(0.5)
             self.assertIsNone(self.daemon.poll())
             self.daemon.send_signal(signal.SIGTERM)
-            self.ends(within=2.5 * SLOW)
+            self.ends(within=2.5 * SLACK)
 
     def connects(self):
         with socket.socket(socket.AF_UNIX) as peer, contextlib.suppress(OSError):
@@ -62,7 +61,7 @@ class Signals(Case):
             self.serve(wait=False)
             wait_for("the socket", self.connects, every=0)
             self.daemon.send_signal(signal.SIGTERM)
-            self.ends(within=2 * SLOW)
+            self.ends(within=2 * SLACK)
 
     def test_term_and_interrupt_when_all_is_well(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,13 +70,13 @@ class Signals(Case):
             trainer.attach(reconnect=0)
             trainer.next()
             self.daemon.send_signal(number)
-            self.ends(within=2 * SLOW)
+            self.ends(within=2 * SLACK)
 
     def test_interrupt_of_a_waiting_trainer(self):
         self.serve(env=HANGS)
         trainer, other = self.waiting(job="a"), self.waiting(job="b")
         trainer.kill(signal.SIGINT)  # the library sets no handler: the default action
-        self.assertEqual(trainer.process.wait(2), -signal.SIGINT)
+        self.assertEqual(trainer.process.wait(2 * SLACK), -signal.SIGINT)
         wait_for("its lease to end", lambda: self.state(trainer) in ("gone", "closing"), 2)
         self.waiting(job="a")  # the rank is free, whatever the storage does
         self.assertEqual(self.state(other), "streaming")
@@ -87,7 +86,7 @@ class Signals(Case):
 
     def run_daemon(self, *arguments):
         return subprocess.run([str(DAEMON), "--user", "--socket", str(self.folder / "second.sock"), *map(str, arguments)],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=30 * SLACK)
 
     def refused(self, code, words, *arguments):
         done = self.run_daemon(*arguments)

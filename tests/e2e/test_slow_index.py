@@ -46,12 +46,12 @@ class SlowIndex(Case):
         self.assertEqual(client["state"], "attaching")
         start = time.monotonic()
         self.ctl("ping")
-        self.assertLess(time.monotonic() - start, 1)
+        self.assertLess(time.monotonic() - start, SLACK)
         trainer.kill()  # nobody waits for the index any more
         wait_for("the claim to be gone", lambda: not self.status()["clients"])
         start = time.monotonic()
         self.stop_daemon()
-        self.assertLess(time.monotonic() - start, 5.5)
+        self.assertLess(time.monotonic() - start, 5.5 * SLACK)
 
 
 main()

@@ -48,7 +48,7 @@ class Tight(Case):
         for number, trainer in enumerate(trainers):
             start = time.monotonic()
             trainer.attach(job=f"job-{number}")
-            self.assertLess(time.monotonic() - start, 3 if not SANITIZE else 10)
+            self.assertLess(time.monotonic() - start, 3 * SLACK)
             for _ in range(6):
                 self.read_on(trainer)
 
