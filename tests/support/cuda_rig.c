@@ -271,7 +271,6 @@ int crig_main(int argc, char **argv, const char *suite_name, const struct crig_r
         return run_role(argv[1]);
     Suite *suite = suite_create(suite_name);
     TCase *tcase = tcase_create("roles");
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, role, 0, (int)nroles);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

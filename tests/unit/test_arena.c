@@ -387,7 +387,6 @@ int main(void)
 {
     Suite *suite = suite_create("arena");
     TCase *tests = tcase_create("arena");
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, size_and_places);
     tcase_add_test(tests, sealed_before_it_leaves);
@@ -400,7 +399,6 @@ int main(void)
     tcase_add_test(tests, sizes_that_are_none);
     suite_add_tcase(suite, tests);
     TCase *shared = tcase_create("shared");
-    tcase_set_timeout(shared, 60);
     tcase_add_checked_fixture(shared, setup_shared, teardown_shared);
     tcase_add_test(shared, shared_memory_is_read_only_for_all_others);
     tcase_add_test(shared, orphaned_until_it_is_unmapped);

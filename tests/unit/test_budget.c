@@ -306,7 +306,6 @@ int main(void)
     tcase_add_test(trees, the_real_machine);
     suite_add_tcase(suite, trees);
     TCase *budget = tcase_create("budget");
-    tcase_set_timeout(budget, 60);
     tcase_add_test(budget, defaults);
     tcase_add_test(budget, takes_gives_and_moves);
     tcase_add_test(budget, refusals_are_in_numbers);

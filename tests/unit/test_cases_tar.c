@@ -367,7 +367,6 @@ int main(void)
     }
     Suite *suite = suite_create("cases_tar");
     TCase *tests = tcase_create("cases_tar");
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, members_as_listed, 0, (int)nrows);
     tcase_add_test(tests, names_beyond_ascii);
     tcase_add_loop_test(tests, damages_are_told, 0, sizeof damages / sizeof *damages);

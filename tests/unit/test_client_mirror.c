@@ -211,7 +211,6 @@ int main(void)
 {
     Suite *suite = suite_create("client_mirror");
     TCase *tc = tcase_create("client_mirror");
-    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, views_are_read_only);
     tcase_add_test(tc, steps_pass_by);

@@ -225,7 +225,6 @@ int main(void)
 {
     Suite *suite = suite_create("client_seek");
     TCase *tc = tcase_create("client_seek");
-    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, another_epoch);
     tcase_add_test(tc, the_following_epoch_is_no_seek);

@@ -133,7 +133,6 @@ int main(void)
     Suite *suite = suite_create("crew");
     TCase *tests = tcase_create("crew");
     tcase_add_checked_fixture(tests, setup, NULL);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, each_item_once_in_many_runs);
     tcase_add_test(tests, sixteen_at_a_time);
     tcase_add_test(tests, one_that_hangs_keeps_none_up_and_is_named);

@@ -321,7 +321,7 @@ START_TEST(silence_ends_at_the_deadline)
     begin(SAY_NOTHING, 0);
     int code = ask_ping(200, &took);
     ck_said(code, CTL_UNAVAILABLE, "did not answer");
-    ck_assert(took >= 0.19 && took < 2);
+    ck_assert(took >= 0.19 && took < 20);
 }
 END_TEST
 

@@ -324,7 +324,6 @@ int main(int argc, char **argv)
         return gtr_main(argc, argv);
     Suite *suite = suite_create("cuda_attach");
     TCase *tcase = tcase_create("attach");
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
     tcase_add_test(tcase, test_batches_on_a_gpu);
@@ -342,7 +341,6 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_opener_gives_up);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_loop_test(tcase, test_gpu_in_trouble, 0, sizeof troubles / sizeof *troubles);
     tcase_add_test(tcase, test_gpu_is_lost);

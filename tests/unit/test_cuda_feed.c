@@ -134,7 +134,6 @@ int main(void)
 {
     Suite *suite = suite_create("cuda_feed");
     TCase *tcase = tcase_create("feed");
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_dead_context);
     tcase_add_test(tcase, test_copy_fails_when_it_runs);

@@ -157,7 +157,6 @@ int main(int argc, char **argv)
         return gtr_main(argc, argv);
     Suite *suite = suite_create("cuda_handle");
     TCase *tcase = tcase_create("attach");
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
     tcase_add_test(tcase, test_by_a_handle);
@@ -166,7 +165,6 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_all_ways);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_test(tcase, test_no_descriptors);
     tcase_add_test(tcase, test_daemon_ends_before_the_process);

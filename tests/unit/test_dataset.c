@@ -543,7 +543,6 @@ int main(void)
 {
     Suite *suite = suite_create("dataset");
     TCase *tests = tcase_create("dataset");
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, records_of_two_shards);
     tcase_add_test(tests, records_without_a_part_are_left_out);

@@ -374,7 +374,6 @@ int main(void)
 {
     Suite *suite = suite_create("decoder");
     TCase *tests = tcase_create("decoder");
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, content_decides, 0, sizeof contents / sizeof contents[0]);
     tcase_add_test(tests, presets_give_their_size);

@@ -522,7 +522,6 @@ int main(void)
     Suite *suite = suite_create("dispatch");
     TCase *test = tcase_create("dispatch");
     tcase_add_checked_fixture(test, rig_setup, rig_teardown);
-    tcase_set_timeout(test, 60);
     tcase_add_test(test, hello_comes_first);
     tcase_add_test(test, unknown_messages_are_answered);
     tcase_add_test(test, messages_of_an_attachment_need_one);

@@ -288,7 +288,6 @@ int main(void)
 {
     Suite *suite = suite_create("feed");
     TCase *tcase = tcase_create("feed");
-    tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, test_order_is_the_plans, 0, sizeof orders / sizeof *orders);
     tcase_add_test(tcase, test_same_bytes_for_all_threads);

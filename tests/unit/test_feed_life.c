@@ -526,14 +526,12 @@ int main(void)
 {
     Suite *suite = suite_create("feed_life");
     TCase *bad = tcase_create("bad");
-    tcase_set_timeout(bad, 120);
     tcase_add_checked_fixture(bad, setup, teardown);
     tcase_add_test(bad, test_bad_rows_are_replaced);
     tcase_add_test(bad, test_fail_policy);
     tcase_add_test(bad, test_bad_limit);
     tcase_add_test(bad, test_bad_limit_counts_by_epoch);
     TCase *life = tcase_create("life");
-    tcase_set_timeout(life, 120);
     tcase_add_checked_fixture(life, setup_good, teardown);
     tcase_add_test(life, test_shared_memory_is_for_reading);
     tcase_add_test(life, test_seek);

@@ -238,12 +238,12 @@ START_TEST(an_interrupt_ends_a_run)
     struct recipe recipe = recipe_of(true);
     struct fetch *fetch = fetch_new(&recipe, ration, &interrupted);
     free_samples(fetch_some(fetch));
-    recipe.delay.read_ms = 500;
+    recipe.delay.read_ms = 2000;
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, interrupt, NULL), 0);
     uint64_t begin = clock_ns();
-    free_samples(fetch_some(fetch)); /* would take more than 10 s */
-    ck_assert_uint_lt(clock_ns() - begin, 6 * CLOCK_SECOND);
+    free_samples(fetch_some(fetch)); /* would take more than 40 s */
+    ck_assert_uint_lt(clock_ns() - begin, 30 * CLOCK_SECOND);
     pthread_join(thread, NULL);
     fetch_free(fetch);
 }
@@ -254,7 +254,6 @@ int main(void)
     Suite *suite = suite_create("fetch");
     TCase *tests = tcase_create("fetch");
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, the_bytes_of_each_record, 0, 2);
     tcase_add_loop_test(tests, few_descriptors, 0, 2);
     tcase_add_loop_test(tests, faults_are_those_of_the_record, 0, 2);

@@ -473,7 +473,6 @@ int main(void)
     Suite *suite = suite_create("group");
     TCase *test = tcase_create("group");
     tcase_add_checked_fixture(test, group_rig_setup, rig_teardown);
-    tcase_set_timeout(test, 60);
     tcase_add_test(test, all_are_told_of_the_same_batches);
     tcase_add_test(test, a_slot_is_free_when_all_have_given_it_back);
     tcase_add_test(test, a_leaver_owes_nothing);

@@ -349,7 +349,6 @@ int main(void)
 {
     Suite *suite = suite_create("index");
     TCase *tests = tcase_create("index");
-    tcase_set_timeout(tests, 30);
     tcase_add_test(tests, built);
     tcase_add_test(tests, saved_and_loaded);
     tcase_add_test(tests, mappings_are_few);

@@ -454,7 +454,6 @@ END_TEST
 static TCase *make_tests(const char *name, void (*start)(void))
 {
     TCase *tests = tcase_create(name);
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, start, teardown);
     tcase_add_loop_test(tests, every_kind_is_read, 0, sizeof kinds / sizeof kinds[0]);
     tcase_add_test(tests, grey_and_cmyk_become_rgb);

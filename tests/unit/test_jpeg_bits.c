@@ -196,7 +196,6 @@ int main(void)
 {
     Suite *suite = suite_create("jpeg_bits");
     TCase *tests = tcase_create("jpeg_bits");
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, all_that_was_put_in);
     tcase_add_test(tests, cut_data);

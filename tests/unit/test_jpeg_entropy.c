@@ -225,7 +225,6 @@ int main(void)
 {
     Suite *suite = suite_create("jpeg_entropy");
     TCase *tests = tcase_create("jpeg_entropy");
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, coefficients);
     tcase_add_test(tests, cut_and_surplus);

@@ -159,7 +159,6 @@ int main(void)
 {
     Suite *suite = suite_create("jpeg_huffman");
     TCase *tests = tcase_create("jpeg_huffman");
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_loop_test(tests, entries, 0, 2);
     tcase_add_test(tests, skips);

@@ -201,7 +201,6 @@ int main(void)
 {
     Suite *suite = suite_create("jpeg_kernels");
     TCase *tests = tcase_create("jpeg_kernels");
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, known_blocks);
     tcase_add_test(tests, flat_blocks);

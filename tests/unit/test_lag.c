@@ -386,7 +386,6 @@ int main(void)
     Suite *suite = suite_create("lag");
     TCase *test = tcase_create("lag");
     tcase_add_checked_fixture(test, setup, rig_teardown);
-    tcase_set_timeout(test, 60);
     tcase_add_test(test, nobody_is_waited_for_while_slots_are_free);
     tcase_add_test(test, wait_goes_on_waiting);
     tcase_add_test(test, a_slow_member_is_no_laggard);

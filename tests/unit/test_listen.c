@@ -252,7 +252,6 @@ int main(void)
     Suite *suite = suite_create("listen");
     TCase *test = tcase_create("listen");
     tcase_add_checked_fixture(test, setup, teardown);
-    tcase_set_timeout(test, 30);
     tcase_add_test(test, opens_with_its_mode_and_closes_without_trace);
     tcase_add_test(test, stale_socket_is_replaced);
     tcase_add_test(test, living_daemon_keeps_its_socket);

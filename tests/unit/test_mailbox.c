@@ -123,7 +123,6 @@ int main(void)
 {
     Suite *suite = suite_create("mailbox");
     TCase *tests = tcase_create("mailbox");
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, setup, NULL);
     tcase_add_test(tests, many_threads_keep_their_order);
     tcase_add_test(tests, deliver_may_post_again);

@@ -316,7 +316,6 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("pack");
-    tcase_set_timeout(tests, 120);
     tcase_add_unchecked_fixture(tests, make_pictures, remove_pictures);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, same_seed_gives_the_same_sample);

@@ -308,7 +308,6 @@ int main(void)
 {
     Suite *suite = suite_create("pixels_fast");
     TCase *tests = tcase_create("pixels_fast");
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, photographs);
     tcase_add_loop_test(tests, way_of_kinds, 0, sizeof ways / sizeof ways[0]);

@@ -367,7 +367,6 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("plan");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, every_record_once_in_any_setting);
     tcase_add_test(tests, shuffle_0_is_the_listed_order);
     tcase_add_test(tests, seed_and_epoch_give_other_orders);

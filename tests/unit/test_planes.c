@@ -461,7 +461,6 @@ int main(void)
 {
     Suite *suite = suite_create("planes");
     TCase *tests = tcase_create("planes");
-    tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, small_pictures, 0, KINDS);
     tcase_add_loop_test(tests, larger_pictures, 0, KINDS);

@@ -195,7 +195,6 @@ int main(void)
     Suite *suite = suite_create("rejoin");
     TCase *test = tcase_create("rejoin");
     tcase_add_checked_fixture(test, group_rig_setup, rig_teardown);
-    tcase_set_timeout(test, 120);
     tcase_add_test(test, members_come_back_each_at_its_own_step);
     tcase_add_loop_test(test, the_least_vanishes, 0, 3);
     tcase_add_test(test, the_opener_vanishes_while_it_gathers);

@@ -416,7 +416,6 @@ int main(void)
 {
     Suite *suite = suite_create("resample");
     TCase *tests = tcase_create("resample");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, equals_pillow);
     tcase_add_test(tests, windows_and_flips_are_parts_of_the_whole);
     tcase_add_test(tests, every_kernel_gives_the_bytes_of_plain_c);

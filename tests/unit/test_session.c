@@ -469,7 +469,6 @@ int main(void)
     Suite *suite = suite_create("session");
     TCase *test = tcase_create("session");
     tcase_add_checked_fixture(test, rig_setup, rig_teardown);
-    tcase_set_timeout(test, 60);
     tcase_add_test(test, an_epoch_reaches_the_client);
     tcase_add_test(test, a_slot_is_given_back_once);
     tcase_add_test(test, ranks_and_values_of_a_job);

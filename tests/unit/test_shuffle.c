@@ -306,7 +306,6 @@ int main(void)
 {
     Suite *suite = suite_create("shuffle");
     TCase *tcase = tcase_create("shuffle");
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test_each_record_once, 0, sizeof cases / sizeof *cases);
     tcase_add_test(tcase, test_little_memory);
     tcase_add_test(tcase, test_sequential_and_bounded);

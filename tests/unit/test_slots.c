@@ -258,7 +258,6 @@ int main(void)
 {
     Suite *suite = suite_create("slots");
     TCase *tests = tcase_create("slots");
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, state_table, 0, (int)(sizeof rules / sizeof rules[0]));
     tcase_add_test(tests, drop_frees);
     tcase_add_test(tests, other_slots_and_generations_are_refused);

@@ -313,7 +313,6 @@ END_TEST
 int main(void)
 {
     TCase *tests = tcase_create("steps");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, each_position_once_to_one_rank);
     tcase_add_test(tests, steps_of_a_rank_are_those_with_rows);
     tcase_add_test(tests, another_world_with_the_same_rows_gives_the_same_global_batches);

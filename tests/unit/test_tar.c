@@ -355,7 +355,6 @@ int main(void)
 {
     Suite *suite = suite_create("tar");
     TCase *tests = tcase_create("tar");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, plain_ustar);
     tcase_add_test(tests, headers_of_all_ages);
     tcase_add_test(tests, long_names);

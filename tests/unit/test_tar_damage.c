@@ -266,7 +266,6 @@ int main(void)
 {
     Suite *suite = suite_create("tar_damage");
     TCase *tests = tcase_create("tar_damage");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, sizes_that_cannot_be);
     tcase_add_test(tests, claims_more_than_there_is);
     tcase_add_test(tests, repeated_and_split_keys);

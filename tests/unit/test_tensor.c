@@ -196,7 +196,6 @@ int main(void)
 {
     Suite *suite = suite_create("tensor");
     TCase *tests = tcase_create("tensor");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, half_is_the_nearest_even);
     tcase_add_test(tests, bfloat_is_the_nearest_even);
     tcase_add_test(tests, values_by_kernels_and_table);

@@ -299,7 +299,6 @@ int main(void)
 {
     Suite *suite = suite_create("workers");
     TCase *tests = tcase_create("workers");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, fewest_ahead_first_low_priority_last);
     tcase_add_test(tests, equals_share_the_time);
     tcase_add_test(tests, no_time_is_saved_up);

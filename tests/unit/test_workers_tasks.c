@@ -308,7 +308,6 @@ int main(void)
 {
     Suite *suite = suite_create("tasks");
     TCase *tests = tcase_create("tasks");
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, common_part_is_for_one_at_a_time);
     tcase_add_test(tests, no_thread_waits_for_the_common_part);
     tcase_add_test(tests, the_common_part_is_free_after_a_row_that_did_not_take_it);
