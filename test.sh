@@ -74,7 +74,19 @@ finished() {
 run_tests() {
     local preset=$1
     shift
-    ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@"
+    ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@" || second_chance "$preset"
+}
+
+# second_chance PRESET: what failed is run once more, alone, for a machine that was too busy. What it said is shown at
+# the end all the same. None for full lengths, for fuzzing, and for what a sanitizer has found.
+second_chance() {
+    local preset=$1 results=build/$1/Testing/Temporary
+    [ -s "$results/LastTestsFailed.log" ] || return 1
+    cp "$results/LastTestsFailed.log" "build/$preset.failed"
+    cp "$results/LastTest.log" "build/$preset.said"
+    [ $long = 1 ] || [ "$preset" = fuzz ] && return 1
+    grep -qE '(Address|Leak|Thread|UndefinedBehavior)Sanitizer|runtime error:' "build/$preset.said" && return 1
+    ctest --test-dir "build/$preset" --rerun-failed --output-on-failure
 }
 
 # The same with its output kept in build/: only failures and the summary are shown.
@@ -85,8 +97,20 @@ run_tests_briefly() {
     return $rc
 }
 
+# Which tests failed, if only once, and what each said: for a reader who sees only the end of a long log.
+tell_failures() {
+    local preset name
+    for preset in asan tsan fuzz release; do
+        [ -e "build/$preset.failed" ] || continue
+        while IFS=: read -r _ name; do
+            printf '\n== failed at first: %s (%s)\n' "$name" "$preset"
+            sed -n "/^[0-9]*\/[0-9]* Testing: ${name//./\\.}\$/,/^Test time/p" "build/$preset.said" | tail -n 40
+        done <"build/$preset.failed"
+    done
+}
+
 mkdir -p build
-rm -f build/{asan,tsan,fuzz,release,tidy}.{stage,done} build/*/Testing/Temporary/LastTestsFailed*.log
+rm -f build/{asan,tsan,fuzz,release,tidy}.{stage,done,failed,said}
 set -m # a process group of its own, so that an interrupt ends all of it
 (renice -n 10 $BASHPID >/dev/null && builds) &
 builder=$!
@@ -104,21 +128,8 @@ stage "clang-tidy" finished tidy
 printf '\n== all tests\n' # the summary of ctest is the last that is printed
 run_tests release || failures+=("all tests")
 
-# tell_failures: which tests failed and what each said last, for a reader who sees only the end of a long log.
-tell_failures() {
-    local preset name said
-    for preset in asan tsan fuzz release; do
-        said=build/$preset/Testing/Temporary/LastTest.log
-        [ -s "${said%.log}sFailed.log" ] || continue
-        while IFS=: read -r _ name; do
-            printf '\n== failed: %s (%s)\n' "$name" "$preset"
-            sed -n "/^[0-9]*\/[0-9]* Testing: ${name//./\\.}\$/,/^Test time/p" "$said" | tail -n 40
-        done <"${said%.log}sFailed.log"
-    done
-}
-
+tell_failures >&2
 if [ ${#failures[@]} -gt 0 ]; then
-    tell_failures >&2
     printf 'FAILED: %s\n' "${failures[@]}" >&2
     exit 1
 fi
