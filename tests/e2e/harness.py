@@ -50,6 +50,21 @@ def wait_for(what, condition, seconds=60.0, every=0.01):
         time.sleep(every)
 
 
+def wait_for_rest(what, figure):
+    """The value of figure() once it has not changed for a while; None is no value yet."""
+    last, since = None, time.monotonic()
+
+    def rests():
+        nonlocal last, since
+        value = figure()
+        if value is None or value != last:
+            last, since = value, time.monotonic()
+        return time.monotonic() - since > 0.1 * SLACK
+
+    wait_for(what, rests)
+    return last
+
+
 def jpeg(width=64, height=48, seed=0, quality=85, mode="RGB", **options):
     """A small photo-like JPEG."""
     from PIL import Image
@@ -275,17 +290,12 @@ class Case(unittest.TestCase):
 
     def daemon_bytes_read(self):
         """By read calls, once all slots are filled and the readers wait."""
-        last, since = None, time.monotonic()
-
-        def stands():
-            nonlocal last, since
+        def count():
             text = pathlib.Path(f"/proc/{self.daemon.pid}/io").read_text(encoding="utf-8")
-            count = int(text.split("rchar:")[1].split()[0])
-            if count != last or not all(client["ready"] == client["slots"] for client in self.status()["clients"]):
-                last, since = count, time.monotonic()
-            return time.monotonic() - since > 0.1 * SLACK
-        wait_for("filled slots and readers that wait", stands)
-        return last
+            filled = all(client["ready"] == client["slots"] for client in self.status()["clients"])
+            return int(text.split("rchar:")[1].split()[0]) if filled else None
+
+        return wait_for_rest("filled slots and readers that wait", count)
 
 
 def need_namespaces():

@@ -36,8 +36,9 @@ class Tight(Case):
         self.start_daemon()
         for number, trainer in enumerate(trainers):  # one after the other, while those before fill their buffers
             seen[number] += [self.read_on(trainer) for _ in range(6)]
-            if number >= 1:
+            if number == 1:
                 wait_for("memory is full", self.memory_is_full)
+            wait_for_rest("nothing more to be read ahead", lambda: self.status()["memory_used"])
         for lines in seen:
             self.assertEqual([line["step"] for line in lines], list(range(11)))
             self.assertEqual([line["raw"] for line in lines], [line["raw"] for line in seen[0]])
