@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PEER = 3, PATIENCE_MS = 20000, LINES = 4000 };
+enum { PEER = 3, PATIENCE_MS = 60000, LINES = 4000 };
 
 struct dlp_cuda cu;
 struct crig_more more;

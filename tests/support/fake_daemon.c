@@ -10,7 +10,7 @@
 
 #include "proto/frames.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define PLAN "0123456789abcdef"
 

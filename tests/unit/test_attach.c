@@ -224,10 +224,10 @@ static void script_slow(struct fake *f)
     fake_hello(f);
     fake_heard(f, DLP__ENVELOPE__BODY_ATTACH);
     for (int i = 0; i < 6; i++) {
-        usleep(50000);
+        usleep(250000);
         fake_progress(f, "indexing\a");
     }
-    usleep(50000);
+    usleep(250000);
     if (f->fds) {
         fake_reply(f);
         fake_detached(f);
@@ -237,11 +237,11 @@ static void script_slow(struct fake *f)
     }
 }
 
-/* 350 ms, with a time-out of 200 ms since the last report. */
+/* 1.75 s, with a time-out of 1 s since the last report. */
 START_TEST(progress_extends_the_timeout)
 {
     reports = 0;
-    options.timeout_ms = 200;
+    options.timeout_ms = 1000;
     options.progress = count_report;
     options.context = &reports;
     attach(script_slow);
@@ -261,11 +261,11 @@ END_TEST
 /* The daemon may go on with the attach: its rank is free again before the handle is freed. */
 START_TEST(a_failed_attach_leaves_no_connection)
 {
-    options.timeout_ms = 200;
+    options.timeout_ms = 1000;
     fake.fds = 0;
     fake_run(&fake, script_slow);
     ck_assert_int_eq(dataload_attach("a-feed", &options, &handle), -ETIMEDOUT);
-    for (int i = 0; i < 1000 && !atomic_load(&heard_end); i++)
+    for (int i = 0; i < 60000 && !atomic_load(&heard_end); i++)
         usleep(1000);
     ck_assert(atomic_load(&heard_end));
     ck_assert_int_eq(dataload_next(handle, 0, &(dataload_batch *){NULL}), -ETIMEDOUT);

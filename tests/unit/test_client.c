@@ -42,7 +42,7 @@ static void attach(void (*script)(struct fake *))
 static dataload_batch *next(uint64_t epoch, uint64_t step)
 {
     dataload_batch *batch;
-    int r = dataload_next(handle, 5000, &batch);
+    int r = dataload_next(handle, 60000, &batch);
     ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
     ck_assert_uint_eq(dataload_batch_epoch(batch), epoch);
     ck_assert_uint_eq(dataload_batch_step(batch), step);
@@ -52,7 +52,7 @@ static dataload_batch *next(uint64_t epoch, uint64_t step)
 static void fails(int code, const char *text)
 {
     dataload_batch *batch;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), code);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), code);
     ck_assert_ptr_null(batch);
     ck_assert_msg(strstr(dataload_error(handle), text), "%s", dataload_error(handle));
 }
@@ -60,7 +60,7 @@ static void fails(int code, const char *text)
 static void epoch_ends(void)
 {
     dataload_batch *batch;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), DATALOAD_EPOCH_END);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), DATALOAD_EPOCH_END);
     ck_assert_ptr_null(batch);
 }
 

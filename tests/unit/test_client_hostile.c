@@ -238,9 +238,9 @@ START_TEST(hostile_batch)
     fake_run(&fake, script_lie);
     ck_assert_int_eq(dataload_attach("a-feed", &options, &handle), 0);
     dataload_batch *batch, *other;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), 0);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), 0);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(dataload_next(handle, 5000, &other), -EPROTO);
+        ck_assert_int_eq(dataload_next(handle, 60000, &other), -EPROTO);
         ck_assert_msg(strstr(dataload_error(handle), lies[_i]), "%s", dataload_error(handle));
         ck_assert_ptr_nonnull(strstr(dataload_error(handle), "broke the protocol"));
     }
@@ -268,9 +268,9 @@ START_TEST(old_generation)
     fake_run(&fake, script_reused);
     ck_assert_int_eq(dataload_attach("a-feed", &options, &handle), 0);
     dataload_batch *batch;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), 0);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), 0);
     ck_assert_int_eq(dataload_release(handle, batch), 0);
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), -EPROTO);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), -EPROTO);
     ck_assert_ptr_nonnull(strstr(dataload_error(handle), "generation 9"));
     dataload_detach(handle);
 }
@@ -291,7 +291,7 @@ START_TEST(garbage)
     fake_run(&fake, script_garbage);
     ck_assert_int_eq(dataload_attach("a-feed", &options, &handle), 0);
     dataload_batch *batch;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), -EPROTO);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), -EPROTO);
     ck_assert_ptr_nonnull(strstr(dataload_error(handle), "malformed message"));
     dataload_detach(handle);
 }
@@ -339,9 +339,9 @@ START_TEST(unknown_news_and_refused_messages)
     fake_run(&fake, script_newer);
     ck_assert_int_eq(dataload_attach("a-feed", &options, &handle), 0);
     dataload_batch *batch;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), 0);
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), 0);
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), -EINVAL);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), 0);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), 0);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), -EINVAL);
     ck_assert_str_eq(dataload_error(handle), "slot 1 is not held");
     dataload_detach(handle);
 }

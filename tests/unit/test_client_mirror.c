@@ -62,7 +62,7 @@ START_TEST(views_are_read_only)
     ck_assert_int_eq(info.shared, 1);
     dataload_batch *batch;
     dataload_tensor image;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), 0);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), 0);
     ck_assert_int_eq(dataload_batch_tensor(batch, "image", &image), 0);
     const volatile uint8_t *bytes = image.data;
     for (int i = 0; i < 5000 && bytes[0] != 77; i++)
@@ -77,7 +77,7 @@ END_TEST
 static void next(uint64_t epoch, uint64_t step)
 {
     dataload_batch *batch;
-    int r = dataload_next(handle, 5000, &batch);
+    int r = dataload_next(handle, 60000, &batch);
     ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
     ck_assert_uint_eq(dataload_batch_epoch(batch), epoch);
     ck_assert_uint_eq(dataload_batch_step(batch), step);
@@ -87,7 +87,7 @@ static void next(uint64_t epoch, uint64_t step)
 static void epoch_ends(void)
 {
     dataload_batch *batch;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), DATALOAD_EPOCH_END);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), DATALOAD_EPOCH_END);
 }
 
 static uint64_t skipped(void)
@@ -155,7 +155,7 @@ START_TEST(steps_do_not_go_back)
     dataload_batch *batch;
     attach(script_back);
     next(0, 2);
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), -EPROTO);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), -EPROTO);
     dataload_detach(handle);
 }
 END_TEST
@@ -171,7 +171,7 @@ START_TEST(steps_pass_by_only_where_they_may)
 {
     dataload_batch *batch;
     attach(script_gap);
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), -EPROTO);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), -EPROTO);
     dataload_detach(handle);
 }
 END_TEST
@@ -194,10 +194,10 @@ START_TEST(detached_for_lagging)
 {
     dataload_batch *held, *told, *none;
     attach(script_lagged);
-    ck_assert_int_eq(dataload_next(handle, 5000, &held), 0);
+    ck_assert_int_eq(dataload_next(handle, 60000, &held), 0);
     usleep(50000);
-    ck_assert_int_eq(dataload_next(handle, 5000, &told), 0);
-    ck_assert_int_eq(dataload_next(handle, 5000, &none), -ESTALE);
+    ck_assert_int_eq(dataload_next(handle, 60000, &told), 0);
+    ck_assert_int_eq(dataload_next(handle, 60000, &none), -ESTALE);
     ck_assert_str_eq(dataload_error(handle), "the group goes on without it");
     dataload_tensor image;
     ck_assert_int_eq(dataload_batch_tensor(held, "image", &image), 0);

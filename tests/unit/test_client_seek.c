@@ -36,7 +36,7 @@ static void attach(void (*script)(struct fake *))
 static dataload_batch *next(uint64_t epoch, uint64_t step)
 {
     dataload_batch *batch;
-    int r = dataload_next(handle, 5000, &batch);
+    int r = dataload_next(handle, 60000, &batch);
     ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
     ck_assert_uint_eq(dataload_batch_epoch(batch), epoch);
     ck_assert_uint_eq(dataload_batch_step(batch), step);
@@ -46,7 +46,7 @@ static dataload_batch *next(uint64_t epoch, uint64_t step)
 static void epoch_ends(void)
 {
     dataload_batch *batch;
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), DATALOAD_EPOCH_END);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), DATALOAD_EPOCH_END);
 }
 
 static void script_seek(struct fake *f)
@@ -160,10 +160,10 @@ static void script_seek_refused_late(struct fake *f)
 START_TEST(seek_refused_late)
 {
     dataload_batch *batch;
-    options.timeout_ms = 50;
+    options.timeout_ms = 1000; /* of the attach too */
     attach(script_seek_refused_late);
     ck_assert_int_eq(dataload_set_epoch(handle, 9), -ETIMEDOUT);
-    ck_assert_int_eq(dataload_next(handle, 5000, &batch), -EBUSY);
+    ck_assert_int_eq(dataload_next(handle, 60000, &batch), -EBUSY);
     ck_assert_str_eq(dataload_error(handle), "others read with you");
     next(0, 0);
     dataload_detach(handle);
@@ -190,7 +190,7 @@ static void script_seek_again(struct fake *f)
 /* Another epoch is chosen before the answer to the first choice. */
 START_TEST(seek_changed_while_it_is_asked_for)
 {
-    options.timeout_ms = 50;
+    options.timeout_ms = 1000; /* of the attach too */
     attach(script_seek_again);
     ck_assert_int_eq(dataload_set_epoch(handle, 9), -ETIMEDOUT);
     ck_assert_int_eq(dataload_set_epoch(handle, 4), -ETIMEDOUT);
@@ -213,7 +213,7 @@ static void script_seek_late(struct fake *f)
 
 START_TEST(seek_times_out_and_holds)
 {
-    options.timeout_ms = 50;
+    options.timeout_ms = 1000; /* of the attach too */
     attach(script_seek_late);
     ck_assert_int_eq(dataload_set_epoch(handle, 9), -ETIMEDOUT);
     next(9, 0);

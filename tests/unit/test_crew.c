@@ -63,7 +63,7 @@ static void meet(void *context, size_t item)
     int now = atomic_fetch_add(&seen.now, 1) + 1;
     if (now > atomic_load(&seen.most))
         atomic_store(&seen.most, now);
-    for (int i = 0; i < 5000 && item < CREW_MOST && atomic_load(&seen.most) < CREW_MOST; i++)
+    for (int i = 0; i < 20000 && item < CREW_MOST && atomic_load(&seen.most) < CREW_MOST; i++)
         usleep(1000);
     count(context, item);
     atomic_fetch_sub(&seen.now, 1);
@@ -81,9 +81,9 @@ END_TEST
 /* Item 0 ends when all others have, item 1 hangs until it is named. */
 static void hang(void *context, size_t item)
 {
-    for (int i = 0; i < 5000 && item == 0 && atomic_load(&seen.now) < 99; i++)
+    for (int i = 0; i < 20000 && item == 0 && atomic_load(&seen.now) < 99; i++)
         usleep(1000);
-    for (int i = 0; i < 5000 && item == 1 && !atomic_load(&seen.open); i++)
+    for (int i = 0; i < 20000 && item == 1 && !atomic_load(&seen.open); i++)
         usleep(1000);
     count(context, item);
     atomic_fetch_add(&seen.now, item != 1);

@@ -321,7 +321,7 @@ static void idles(int peer)
     usleep(200000);
     NEED(active());
     uploader_drop(gpu.uploader);
-    for (int i = 0; i < 1000 && active(); i++)
+    for (int i = 0; i < 30000 && active(); i++)
         usleep(10000);
     NEED(!active());
     NEED(uploader_hold(gpu.uploader, &err) == 0);
@@ -344,7 +344,7 @@ static void lets_go(int peer)
     uploader_drop(gpu.uploader);
     NEED(uploaders_let_go(uploaders, name) == 0);
     NEED(uploaders_state(uploaders, name, &state) && !state.active);
-    for (int i = 0; i < 1000 && active(); i++)
+    for (int i = 0; i < 30000 && active(); i++)
         usleep(10000);
     NEED(!active());
     NEED(uploader_hold(gpu.uploader, &err) == 0);

@@ -105,7 +105,7 @@ static int run(const char *letters, unsigned threads, const char *cache,
 
 static void wait_until(_Atomic unsigned *what, unsigned value)
 {
-    for (int i = 0; i < 5000 && *what < value; i++)
+    for (int i = 0; i < 60000 && *what < value; i++)
         usleep(1000);
     ck_assert_uint_ge(*what, value);
     usleep(50000); /* the thread lets go of its job */

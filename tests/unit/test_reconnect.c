@@ -21,7 +21,7 @@ static void setup(void)
     fake_init(&fake);
     options = (dataload_options)DATALOAD_OPTIONS_INIT;
     options.socket = fake.path;
-    options.reconnect_ms = 2000;
+    options.reconnect_ms = 10000;
 }
 
 static void teardown(void)
@@ -39,7 +39,7 @@ static void attach(void (*script)(struct fake *))
 static dataload_batch *next(uint64_t epoch, uint64_t step)
 {
     dataload_batch *batch;
-    int r = dataload_next(handle, 5000, &batch);
+    int r = dataload_next(handle, 60000, &batch);
     ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
     ck_assert_uint_eq(dataload_batch_epoch(batch), epoch);
     ck_assert_uint_eq(dataload_batch_step(batch), step);
@@ -170,7 +170,7 @@ START_TEST(gives_up_in_time)
     int64_t start = now_ms();
     fails(-ECONNRESET, "dataloadd has gone and did not come back within 400 ms");
     ck_assert_int_ge(now_ms() - start, 300);
-    ck_assert_int_lt(now_ms() - start, 2000);
+    ck_assert_int_lt(now_ms() - start, 20000);
     ck_assert_ptr_nonnull(strstr(dataload_error(handle), fake.path));
     fails(-ECONNRESET, "dataloadd has gone");
     dataload_detach(handle);
@@ -224,10 +224,10 @@ static void script_refused_to_the_end(struct fake *f)
 /* Whoever has to give up knows why. */
 START_TEST(last_refusal_is_told)
 {
-    options.reconnect_ms = 500;
+    options.reconnect_ms = 3000;
     options.job = "mine";
     attach(script_refused_to_the_end);
-    fails(-ECONNRESET, "did not come back within 500 ms");
+    fails(-ECONNRESET, "did not come back within 3000 ms");
     ck_assert_ptr_nonnull(strstr(dataload_error(handle), "no memory for slots"));
     dataload_detach(handle);
 }
@@ -291,7 +291,7 @@ static void script_silent(struct fake *f)
 
 START_TEST(attach_without_an_answer)
 {
-    options.reconnect_ms = 300;
+    options.reconnect_ms = 1500;
     attach(script_silent);
     fails(-ECONNRESET, "no answer to the attach");
     dataload_detach(handle);
@@ -303,8 +303,8 @@ static void script_indexing(struct fake *f)
     first_attach(f);
     fake_close(f);
     hear_attach(f, 2, 0);
-    for (int i = 0; i < 6; i++) {
-        usleep(100000);
+    for (int i = 0; i < 7; i++) {
+        usleep(300000);
         fake_progress(f, "indexing");
     }
     fake_reply(f);
@@ -314,12 +314,12 @@ static void script_indexing(struct fake *f)
     fake_detached(f);
 }
 
-/* 600 ms of work with reports, of the 300 ms in which the daemon is looked for. */
+/* 2.1 s of work with reports, of the 1.5 s in which the daemon is looked for. */
 START_TEST(progress_extends_the_time)
 {
     options.job = "mine";
-    options.reconnect_ms = 300;
-    options.timeout_ms = 300;
+    options.reconnect_ms = 1500;
+    options.timeout_ms = 1500;
     attach(script_indexing);
     next(2, 0);
     dataload_detach(handle);
@@ -349,7 +349,7 @@ START_TEST(from_a_poll_loop)
     int wakes = 0, r;
     while ((r = dataload_next(handle, 0, &batch)) == -ETIMEDOUT) {
         struct pollfd ready = {.fd = dataload_fd(handle), .events = POLLIN};
-        ck_assert_int_eq(poll(&ready, 1, 5000), 1);
+        ck_assert_int_eq(poll(&ready, 1, 20000), 1);
         wakes++;
     }
     ck_assert_msg(r == 0, "%s", dataload_error(handle));
@@ -381,14 +381,14 @@ START_TEST(end_of_epoch_is_not_lost)
     attach(script_epoch_end);
     struct pollfd ready = {.fd = dataload_fd(handle), .events = POLLIN};
     for (uint32_t step = 0; step < FAKE_STEPS; step++) {
-        ck_assert_int_eq(poll(&ready, 1, 5000), 1);
+        ck_assert_int_eq(poll(&ready, 1, 20000), 1);
         ck_assert_int_eq(dataload_release(handle, next(2, step)), 0);
     }
     usleep(100000);
     dataload_batch *batch;
     ck_assert_int_eq(dataload_next(handle, 0, &batch), DATALOAD_EPOCH_END);
     while (dataload_next(handle, 0, &batch) == -ETIMEDOUT)
-        poll(&ready, 1, 5000);
+        poll(&ready, 1, 20000);
     ck_assert_ptr_nonnull(batch);
     ck_assert_uint_eq(dataload_batch_epoch(batch), 3);
     dataload_detach(handle);
@@ -400,7 +400,7 @@ static void script_epoch(struct fake *f)
     first_attach(f);
     fake_silence(f);
     fake_close(f);
-    usleep(200000);
+    usleep(1500000);
     fake_listen(f);
     hear_attach(f, 11, 0);
     fake_reply(f);
@@ -426,7 +426,7 @@ static void script_epoch_late(struct fake *f)
     first_attach(f);
     fake_close(f);
     hear_attach(f, 2, 0);
-    usleep(300000); /* meanwhile the caller chooses another epoch */
+    usleep(2000000); /* meanwhile the caller chooses another epoch */
     fake_reply(f);
     fake_ready(f, 0, 1, 2, 0);
     Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_SEEK);
@@ -465,7 +465,7 @@ START_TEST(detach_while_it_is_gone)
     ck_assert_int_eq(dataload_next(handle, 0, &batch), -ETIMEDOUT);
     int64_t start = now_ms();
     dataload_detach(handle);
-    ck_assert_int_lt(now_ms() - start, 500);
+    ck_assert_int_lt(now_ms() - start, 5000);
 }
 END_TEST
 
