@@ -15,10 +15,12 @@ for argument in "$@"; do
     esac
 done
 fuzz_seconds=6
+lengths=
 if [ $long = 1 ]; then
     export DATALOADD_LONG=1
     packages_test="$packages_test $packages_long"
     fuzz_seconds=600
+    lengths="-C long"
 fi
 
 # shellcheck disable=SC2086
@@ -74,7 +76,8 @@ finished() {
 run_tests() {
     local preset=$1
     shift
-    ctest --test-dir "build/$preset" --output-on-failure -j "$jobs" "$@" || second_chance "$preset"
+    # shellcheck disable=SC2086
+    ctest --test-dir "build/$preset" $lengths --output-on-failure -j "$jobs" "$@" || second_chance "$preset"
 }
 
 # second_chance PRESET: what failed is run once more, alone, for a machine that was too busy. What it said is shown at

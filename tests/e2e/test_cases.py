@@ -171,7 +171,7 @@ class Pictures(Cases):
         # None but J33 takes more than 16 MiB.
         fields = [{"name": "image", "from": "jpg", "kind": "image", "max_bytes": "16MiB"}, {"name": "label", "from": "cls", "kind": "int"}]
         self.config([{"source": self.pictures("cases.tar", ids), "fields": fields, "transform": "none", "shuffle": 0, "batch": 1,
-                      "slots": 2, "tail": "partial", **settings}], memory="384MiB", decode_memory="128MiB", workers=2)
+                      "slots": SLOTS_MIN, "tail": "partial", **settings}], memory="384MiB", decode_memory="128MiB", workers=2)
         self.start_daemon()
 
     def delivered(self, trainer, ids):
@@ -220,7 +220,7 @@ class Pictures(Cases):
 
     def test_claims_cost_no_memory(self):
         ids = ["J01"] * 20 + ["J12"] * 20 + ["J13", "J14", "J15", "J26", "J31"] * 8
-        self.config({"source": self.pictures("claims.tar", ids), "transform": "train", "batch": 10, "slots": 2, "shuffle": 0}, workers=2)
+        self.config({"source": self.pictures("claims.tar", ids), "transform": "train", "batch": 10, "slots": SLOTS_MIN, "shuffle": 0}, workers=2)
         self.start_daemon()
         trainer = self.trainer()
         trainer.attach()
@@ -234,7 +234,7 @@ class Pictures(Cases):
         members = [(f"{i}.{kind}", data) for i in range(60)
                    for kind, data in (("jpg", huge if i in (45, 48, 51) else jpeg(64, 64, i % 3)), ("cls", b"0"))]
         write_tar(self.folder / "huge.tar", members)
-        self.config({"source": str(self.folder / "huge.tar"), "transform": "eval", "batch": 10, "slots": 2}, workers=2,
+        self.config({"source": str(self.folder / "huge.tar"), "transform": "eval", "batch": 10, "slots": SLOTS_MIN}, workers=2,
                     memory="256MiB", decode_memory="24MiB")  # a share is 6 MiB
         self.start_daemon()
         trainer = self.trainer()
