@@ -126,14 +126,16 @@ static void join(struct admit *admit)
     struct group *group = admit->group;
     struct refusal refusal = group->stop;
     struct feed_place first;
-    if (refusal.code || place_join(&admit->place, group, &first, &refusal) ||
+    bool host = group->handoff.kind == DLP_MEMORY_HOST;
+    if (refusal.code ||
+        (host && place_join(&admit->place, group, (struct feed_place){0}, &first, &refusal)) ||
         handoff_join(&group->handoff, &admit->wish, group->job->name, group->params.spec->name,
                      &refusal))
         admit_fail(admit, refusal.code, refusal.text);
-    else if (group->handoff.kind == DLP_MEMORY_HOST)
+    else if (host)
         admit_stream(admit, first);
     else
-        admit_wait_for_check(admit, group->feed, first);
+        admit_join_port(admit);
 }
 
 void admit_retry(struct admit *admit)
@@ -252,6 +254,7 @@ void admit_begin(struct session *session, uint64_t id, const Dlp__Attach *messag
         return;
     }
     admit->group = session->group;
+    memcpy(session->gpu, admit->wish.uuid, sizeof session->gpu);
     session->state = SESSION_ATTACHING;
     session->attached = clock_ns();
     session->started[0] = '\0';

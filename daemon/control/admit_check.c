@@ -5,6 +5,7 @@
 #include "control/admit_parts.h"
 #include "control/admit_reply.h"
 #include "device/arena_cuda.h"
+#include "feed/feed_ports.h"
 #include "proto/cuda_result.h"
 #include "proto/frames.h"
 
@@ -30,7 +31,7 @@ void admit_wait_for_check(struct admit *admit, struct feed *feed, struct feed_pl
     admit->first = first;
     snprintf(admit->waits_for, sizeof admit->waits_for,
              "waiting for the trainer to map memory of %s",
-             uploaders_uuid_text(admit->group->handoff.uuid, name));
+             uploaders_uuid_text(admit->session->gpu, name));
     if (admit->group->handoff.kind == DLP_MEMORY_IPC)
         admit->session->maps = feed;
     if (!admit->opens)
@@ -51,6 +52,7 @@ static void refuse_offer(struct admit *admit, const char *reason)
         return;
     }
     admit->stage = ADMIT_UNDO;
+    admit->session->port = -1;
     admit->feed = NULL;
     snprintf(admit->reason, sizeof admit->reason, "%s", reason);
     group_undo(group, feed);
@@ -92,10 +94,13 @@ static char *reason_of(const Dlp__ArenaCheck *message, char *text, size_t size)
 static void passed(struct admit *admit)
 {
     const struct refusal *stop = &admit->group->stop;
+    struct session *session = admit->session;
     if (admit->opens)
         admit_have_feed(admit);
     else if (stop->code)
         admit_fail(admit, stop->code, stop->text);
+    else if (feed_has_lost(admit->group->feed, (uint32_t)session->port, &admit->err))
+        admit_fail(admit, DLP_ERROR_GPU, admit->err.text);
     else
         admit_begin_stream(admit, admit->first);
 }
@@ -116,7 +121,8 @@ void admit_check(struct admit *admit, uint64_t id, const Dlp__ArenaCheck *messag
                        "no memory was offered that has to be checked");
         return;
     }
-    feed_get_arena(admit->opens ? admit->feed : admit->group->feed, &arena);
+    feed_get_arena(admit->opens ? admit->feed : admit->group->feed, (uint32_t)admit->session->port,
+                   &arena);
     if (message->nonce.len == DLP_NONCE &&
         memcmp(message->nonce.data, arena.offer->nonce, DLP_NONCE) == 0)
         passed(admit);

@@ -7,6 +7,7 @@
 #include "control/admit_reply.h"
 #include "control/allowance.h"
 #include "control/reclaim.h"
+#include "feed/feed_ports.h"
 
 #define MEMORY_WAIT_NS (10 * CLOCK_SECOND) /* for feeds that are closing, and for orphans */
 #define PRESS_WAIT_NS (2 * CLOCK_SECOND)   /* for readers to give back what they hold ahead */
@@ -27,27 +28,17 @@ static void reckon(uv_work_t *work)
     mix_task_look(admit->mix);
 }
 
-static int find_gpu(struct admit *admit)
-{
-    const struct handoff *handoff = &admit->group->handoff;
-    struct uploaders *uploaders = admit->session->control->options.uploaders;
-    struct uploaders_gpu gpu = {0};
-    int code = 0;
-    if (handoff->kind != DLP_MEMORY_HOST)
-        code = uploaders_find(uploaders, handoff->uuid, &gpu, &admit->err);
-    admit->group->params.uploader = gpu.uploader;
-    admit->group->params.memory = handoff->kind;
-    if (handoff->kind == DLP_MEMORY_VMM && gpu.uploader && !gpu.vmm)
-        code = error_set(&admit->err, -ENODEV, "%s: its memory cannot be passed on as a descriptor",
-                         uploader_name(gpu.uploader));
-    return code;
-}
-
 static void open_feed(uv_work_t *work)
 {
     struct admit *admit = work->data;
-    if (find_gpu(admit) == 0)
-        feed_open(&admit->group->params, &admit->feed, &admit->err);
+    const struct handoff *handoff = &admit->group->handoff;
+    struct feed_params *params = &admit->group->params;
+    bool gpu = handoff->kind != DLP_MEMORY_HOST;
+    params->memory = handoff->kind;
+    if (gpu && admit_find_gpu(admit, handoff->uuid, &params->uploader, &admit->err) < 0)
+        return;
+    if (feed_open(params, &admit->feed, &admit->err) == 0 && gpu)
+        admit_make_ports(admit);
 }
 
 static enum dlp_error code_of(int error)
@@ -118,6 +109,8 @@ void admit_have_feed(struct admit *admit)
     struct session *session = admit->session;
     struct group *group = admit->group;
     bool others = group_stream(group, admit->feed);
+    if (others && admit->cancelled && group->handoff.kind != DLP_MEMORY_HOST)
+        feed_leave_port(group->feed, 0);
     if (admit->cancelled) {
         admit_free(admit);
         session_reap(session);
@@ -130,13 +123,21 @@ void admit_have_feed(struct admit *admit)
         wake_others(group);
 }
 
+static void offer_port(struct admit *admit)
+{
+    admit_expect_ports(admit);
+    feed_enter_port(admit->feed, 0);
+    admit->session->port = 0;
+    admit_wait_for_check(admit, admit->feed, admit->first);
+}
+
 static void opened(uv_work_t *work, int status)
 {
     struct admit *admit = work->data;
     (void)status;
     bool gpu = admit->group->handoff.kind != DLP_MEMORY_HOST;
     if (admit->feed && gpu && !admit->cancelled)
-        admit_wait_for_check(admit, admit->feed, admit->first);
+        offer_port(admit);
     else if (admit->feed)
         admit_have_feed(admit);
     else if (admit->cancelled)
@@ -168,6 +169,7 @@ void admit_take_memory(struct admit *admit)
     }
     group_promise(admit->group);
     begin_with_the_least(admit->group);
+    admit_note_ports(admit);
     admit_run(admit, ADMIT_OPEN, open_feed, opened);
 }
 

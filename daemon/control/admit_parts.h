@@ -1,7 +1,8 @@
 /* The inside of an attach, for the files admit*.c alone.
  *
  * admit.c: its life, and how it joins a group; admit_open.c: how it opens the group's feed;
- * admit_check.c: what memory of a GPU is offered, and whether the client can read it. */
+ * admit_port.c: the GPUs of a group; admit_check.c: what memory of a GPU is offered, and whether
+ * the client can read it. */
 #ifndef ADMIT_PARTS_H
 #define ADMIT_PARTS_H
 
@@ -10,6 +11,7 @@
 #include "control/group.h"
 #include "control/mix_watch.h"
 #include "control/place.h"
+#include "feed/batch.h"
 
 enum admit_stage {
     ADMIT_DATASET, /* waits for the data set */
@@ -19,6 +21,7 @@ enum admit_stage {
     ADMIT_RECKON,  /* helper: that, and how much memory */
     ADMIT_MEMORY,  /* waits for memory that is being given back */
     ADMIT_OPEN,    /* helper: the feed */
+    ADMIT_PORT,    /* helper: memory for the group's batches on another GPU */
     ADMIT_CHECK,   /* waits for what the client reads of the memory offered */
     ADMIT_UNDO,    /* waits for the end of a feed whose memory it could not read */
 };
@@ -35,8 +38,13 @@ struct admit {
     struct feed_place first; /* of the opener: where it begins */
     struct datasets_waiter waiter;
     uv_work_t work;
-    char user[33];     /* of the helper, and what follows */
-    struct feed *feed; /* opened, and not the group's yet */
+    char user[33];            /* of the helper, and what follows */
+    struct feed *feed;        /* opened, and not the group's yet; of PORT: the group's */
+    struct admit_ports {      /* of PORT: one; of OPEN: of members that wait for the group */
+        uint32_t count, done; /* the first `done` are numbers of ports */
+        uint8_t gpus[FERRY_PORTS_MAX][UPLOADERS_UUID];
+        uint32_t ports[FERRY_PORTS_MAX];
+    } ports;
     struct error err;
     char reason[DLP_TEXT_MAX]; /* of UNDO: why the memory offered is not taken */
     uint64_t waits_since;      /* for memory, for other members, for the check */
@@ -67,6 +75,17 @@ void admit_take_memory(struct admit *admit);
 void admit_have_feed(struct admit *admit);
 /* The kind of memory cannot be had: another one, or the end. */
 void admit_fall_back(struct admit *admit, const char *reason);
+
+/* Joins the group, whose batches lie on GPUs. */
+void admit_join_port(struct admit *admit);
+/* Of a new feed: those of members that wait for it get their batches from the first on. Noted
+ * before it opens, made when it is open (helper thread), expected before it starts. */
+void admit_note_ports(struct admit *admit);
+void admit_make_ports(struct admit *admit);
+void admit_expect_ports(const struct admit *admit);
+/* Helper thread. -ENODEV, why in err. */
+int admit_find_gpu(const struct admit *admit, const uint8_t *uuid, struct uploader **out,
+                   struct error *err);
 
 /* Tells the client of a feed's memory and order. */
 void admit_offer(struct admit *admit, const struct feed *feed, struct feed_place first);

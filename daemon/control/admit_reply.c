@@ -107,13 +107,12 @@ static char *template_of(const struct feed_params *params, char text[DLP_TOKEN_M
     return token_template(&token, text);
 }
 
-static void fill_memory(Dlp__AttachReply *reply, const struct handoff *handoff,
-                        const struct feed_arena *arena)
+static void fill_memory(Dlp__AttachReply *reply, const uint8_t *gpu, const struct feed_arena *arena)
 {
     reply->memory = arena->kind;
     if (!arena->offer)
         return;
-    reply->gpu = (ProtobufCBinaryData){sizeof handoff->uuid, (uint8_t *)handoff->uuid};
+    reply->gpu = (ProtobufCBinaryData){UPLOADERS_UUID, (uint8_t *)gpu};
     reply->arena_bytes = arena->offer->bytes;
     reply->nonce_offset = arena->offer->nonce_offset;
     if (arena->kind == DLP_MEMORY_IPC)
@@ -138,8 +137,8 @@ void admit_reply_send(struct session *session, uint64_t id, const struct feed *f
     Dlp__AttachReply reply = DLP__ATTACH_REPLY__INIT;
     fill_order(&reply, session, feed, first);
     struct feed_arena arena;
-    feed_get_arena(feed, &arena);
-    fill_memory(&reply, &group->handoff, &arena);
+    feed_get_arena(feed, session->port < 0 ? 0 : (uint32_t)session->port, &arena);
+    fill_memory(&reply, session->gpu, &arena);
     reply.memory_why = dlp_escape(memory_why, why, sizeof why);
     reply.slots = params->slots;
     reply.shared = params->shared;

@@ -37,7 +37,7 @@ static void fill_sample(const struct badlist_entry *entry, Dlp__BadSample *out)
 static void collect(struct session *session, Dlp__BadSample *samples, Dlp__BadReply *reply)
 {
     const struct badlist *list = session->control->badlist;
-    struct session_listing *listing = &session->listing;
+    struct bad_listing *listing = &session->listing;
     for (; listing->next < badlist_count(list); listing->next++) {
         const struct badlist_entry *entry = badlist_at(list, listing->next);
         if (!wanted(session, entry, listing->feed))
@@ -54,7 +54,7 @@ static void collect(struct session *session, Dlp__BadSample *samples, Dlp__BadRe
 
 bool bad_reply_continue(struct session *session)
 {
-    struct session_listing *listing = &session->listing;
+    struct bad_listing *listing = &session->listing;
     if (!listing->active)
         return false;
     Dlp__BadSample samples[SAMPLES_A_PART], *pointers[SAMPLES_A_PART];
@@ -89,7 +89,7 @@ void bad_reply_begin(struct session *session, uint64_t id, const char *feed)
         return;
     }
     session->listing =
-        (struct session_listing){.active = true, .id = id, .total = count_all(session, feed)};
+        (struct bad_listing){.active = true, .id = id, .total = count_all(session, feed)};
     snprintf(session->listing.feed, sizeof session->listing.feed, "%s", feed);
     bad_reply_continue(session);
 }

@@ -5,7 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "control/session.h"
+#include "proto/limits.h"
+
+struct session;
+
+struct bad_listing { /* of which more parts follow */
+    bool active;
+    uint64_t id;
+    char feed[DLP_NAME_MAX + 1];
+    uint32_t next;
+    uint64_t total;
+};
 
 /* Begins an answer of one feed, or "" for all that the peer may use: sends its first part. */
 void bad_reply_begin(struct session *session, uint64_t id, const char *feed);

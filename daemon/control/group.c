@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "control/admit.h"
 #include "control/session.h"
+#include "feed/feed_ports.h"
 #include "proto/frames.h"
 
 static const struct feed_events events;
@@ -71,7 +72,8 @@ static void free_group(struct group *group)
 void group_add(struct group *group, struct session *session)
 {
     session->group = group;
-    session->comes_back = false;
+    session->comes_back = session->gpu_lost = false;
+    session->port = -1;
     memset(session->lent, 0, sizeof session->lent);
     session->fellow = group->members;
     session->fellow_link = &group->members;
@@ -91,6 +93,9 @@ static void remove_member(struct group *group, struct session *session)
         session->fellow->fellow_link = session->fellow_link;
     group->nmembers--;
     group->control->nattached--;
+    if (session->port >= 0 && group->nmembers && group->feed)
+        feed_leave_port(group->feed, (uint32_t)session->port);
+    session->port = -1;
 }
 
 void group_tell_members(struct group *group)
@@ -226,12 +231,16 @@ bool group_leave(struct session *session)
     return true;
 }
 
-struct feed_place group_current(const struct group *group)
+struct feed_place group_settled(const struct group *group, struct feed_place at)
 {
-    struct feed_place at = group->place;
     if (at.step > 0 && at.step >= feed_steps(group->feed, at.epoch))
         return (struct feed_place){at.epoch + 1, 0};
     return at;
+}
+
+struct feed_place group_current(const struct group *group)
+{
+    return group_settled(group, group->place);
 }
 
 bool group_keeps_from(const struct group *group, struct feed_place place)
@@ -276,6 +285,23 @@ static void on_bad(void *context, const struct bad_report *report, struct feed_p
     badlist_add(group->control->badlist, group->params.spec->name, report);
 }
 
+/* Whoever reads there holds nobody up any more. */
+static void on_port_lost(void *context, uint32_t port, const struct error *err)
+{
+    struct group *group = context;
+    if (group->state != GROUP_STREAMING)
+        return;
+    for (struct session *s = group->members; s; s = s->fellow) {
+        if (s->state != SESSION_STREAMING || s->port != (int)port)
+            continue;
+        char who[SESSION_WORDS_MAX];
+        log_warning("%s: %s", session_words(s, who, sizeof who), err->text);
+        s->cast_off = s->gpu_lost = true;
+        loan_pass_by(s);
+        session_refuse(s, 0, DLP_ERROR_GPU, err->text);
+    }
+}
+
 static void on_stopped(void *context, const struct error *err)
 {
     struct group *group = context;
@@ -291,7 +317,7 @@ static void on_stopped(void *context, const struct error *err)
                 jobs_word(group->job->shared), group->job->name, group->params.rank,
                 dlp_escape(err->text, text, sizeof text));
     for (struct session *s = group->members; s; s = s->fellow)
-        if (s->state == SESSION_STREAMING)
+        if (s->state == SESSION_STREAMING && !s->gpu_lost)
             session_refuse(s, 0, code, err->text);
 }
 
@@ -315,5 +341,6 @@ static void on_closed(void *context)
 static const struct feed_events events = {.ready = on_ready,
                                           .failed = on_ready_or_failed,
                                           .bad = on_bad,
+                                          .port_lost = on_port_lost,
                                           .stopped = on_stopped,
                                           .closed = on_closed};

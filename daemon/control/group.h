@@ -74,6 +74,8 @@ void group_expect(struct session *session, struct feed_place place);
 void group_tell_members(struct group *group);
 /* Where a member that joins now begins; past the last step lies the next epoch. */
 struct feed_place group_current(const struct group *group);
+/* The same of any place. */
+struct feed_place group_settled(const struct group *group, struct feed_place at);
 /* No batch from this place on has passed. */
 bool group_keeps_from(const struct group *group, struct feed_place place);
 /* Batches from one place to a later one; 0 where it is none. */

@@ -84,7 +84,6 @@ int handoff_fall_back(struct handoff *handoff, const struct handoff_wish *wish,
 int handoff_join(const struct handoff *handoff, const struct handoff_wish *wish, const char *group,
                  const char *feed, struct refusal *refusal)
 {
-    char theirs[UPLOADER_NAME_MAX], ours[UPLOADER_NAME_MAX] = "shared memory";
     if (handoff->kind == DLP_MEMORY_HOST && !wish->only)
         return 0;
     if (handoff->kind == DLP_MEMORY_HOST)
@@ -92,15 +91,12 @@ int handoff_join(const struct handoff *handoff, const struct handoff_wish *wish,
                       "group %s of feed %s has its batches in shared memory%s%s: attach without "
                       "asking for a GPU alone, or name another group",
                       group, feed, *handoff->why ? ", as " : "", handoff->why);
-    if (wish->gpu && memcmp(wish->uuid, handoff->uuid, UPLOADERS_UUID) == 0)
-        return 0;
     if (wish->gpu)
-        uploaders_uuid_text(wish->uuid, ours);
-    return refuse(
-        refusal, DLP_ERROR_GPU,
-        "group %s of feed %s has its batches on %s, and this trainer asks for %s: a group "
-        "is on one GPU, so name another group",
-        group, feed, uploaders_uuid_text(handoff->uuid, theirs), ours);
+        return 0;
+    return refuse(refusal, DLP_ERROR_GPU,
+                  "group %s of feed %s has its batches on GPUs, and this trainer asks for shared "
+                  "memory: name another group",
+                  group, feed);
 }
 
 const char *handoff_why(const struct handoff *handoff, const struct handoff_wish *wish)

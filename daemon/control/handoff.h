@@ -38,7 +38,7 @@ int handoff_choose(struct handoff *handoff, const struct handoff_wish *wish,
 int handoff_fall_back(struct handoff *handoff, const struct handoff_wish *wish,
                       const struct feed_spec *spec, const char *reason, bool watched,
                       struct refusal *refusal);
-/* May a trainer of this wish read what lies there? 0, or the refusal's code. */
+/* May a trainer of this wish read what lies there, or on another GPU? 0, or the refusal's code. */
 int handoff_join(const struct handoff *handoff, const struct handoff_wish *wish, const char *group,
                  const char *feed, struct refusal *refusal);
 /* Why the slots do not lie where this member wants them, or in no better way; "" = they do. */

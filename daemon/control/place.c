@@ -240,16 +240,18 @@ static int check_there(struct place *place, const struct group *group, struct fe
 }
 
 /* Its next batch and all that follow are still to come, or are still here. */
-static int rejoin(struct place *place, const struct group *group, struct feed_place *first,
-                  struct refusal *refusal)
+static int rejoin(struct place *place, const struct group *group, struct feed_place at,
+                  struct feed_place from, struct feed_place *first, struct refusal *refusal)
 {
     const struct job *job = group->job;
-    struct feed_place at = group_current(group);
     int code = check_plan(place, group->job, group->params.spec, refusal);
     if (!code)
         code = place_wanted(place, job, group->params.spec, first, refusal);
     say_reconnected(place);
-    if (code || group->params.spec->lag == LAG_SKIP || group_keeps_from(group, *first))
+    bool there = !group_before(*first, from), skips = group->params.spec->lag == LAG_SKIP;
+    if (skips && !there)
+        *first = from;
+    if (code || skips || (there && group_keeps_from(group, *first)))
         return code;
     return refuse(refusal, DLP_ERROR_RESUME,
                   "the client comes back for epoch %" PRIu64 ", step %" PRIu64
@@ -258,12 +260,16 @@ static int rejoin(struct place *place, const struct group *group, struct feed_pl
                   first->epoch, first->step, job->name, job->feed, at.epoch, at.step);
 }
 
-int place_join(struct place *place, const struct group *group, struct feed_place *first,
-               struct refusal *refusal)
+int place_join(struct place *place, const struct group *group, struct feed_place from,
+               struct feed_place *first, struct refusal *refusal)
 {
+    struct feed_place at = group_current(group), start = group->params.first;
+    from = group_settled(group, from);
+    if (group_before(at, from))
+        at = from;
     if (place->reconnects)
-        return rejoin(place, group, first, refusal);
-    struct feed_place at = *first = group_current(group), start = group->params.first;
+        return rejoin(place, group, at, from, first, refusal);
+    *first = at;
     int code = place->has_token ? check_there(place, group, at, refusal) : 0;
     if (code)
         return code;

@@ -43,10 +43,10 @@ struct job_start place_settled(struct job_start start, struct steps steps);
 /* Of a reconnect to a shared job: the batch it wants, settled. 0, or the refusal's code. */
 int place_wanted(const struct place *place, const struct job *job, const struct feed_spec *spec,
                  struct feed_place *out, struct refusal *refusal);
-/* The group streams already: the member begins where the group is, or at the batch that it wants
- * after a reconnect. 0, or the refusal's code. */
-int place_join(struct place *place, const struct group *group, struct feed_place *first,
-               struct refusal *refusal);
+/* The group streams already: the member begins where the group is, but not before `from`, or at the
+ * batch that it wants after a reconnect. 0, or the refusal's code. */
+int place_join(struct place *place, const struct group *group, struct feed_place from,
+               struct feed_place *first, struct refusal *refusal);
 /* Rows and steps of an epoch of a job. */
 struct steps place_steps(const struct job *job, const struct feed_spec *spec, uint64_t epoch);
 

@@ -18,6 +18,7 @@ struct session *session_new(struct control *control, struct access_peer *peer,
     struct session *session = mem_new(sizeof *session);
     session->control = control;
     session->sink = *sink;
+    session->port = -1;
     session->peer = *peer;
     session->lease = "eof";
     session->life = -1;
@@ -200,7 +201,9 @@ void session_release(struct session *session, uint64_t id, const Dlp__Release *r
     if (!loan_release(session, release->slot, release->generation)) {
         gauge_release(&session->gauge, clock_ns());
         if (session->cast_off && !holds_any(session))
-            leave(session, 0, "detached because it lagged behind its group");
+            leave(session, 0,
+                  session->gpu_lost ? "detached because its GPU is lost"
+                                    : "detached because it lagged behind its group");
         return;
     }
     session_refuse_format(session, id, DLP_ERROR_BAD_RELEASE,

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "control/access.h"
+#include "control/bad_reply.h"
 #include "control/gauge.h"
 #include "control/group.h"
 #include "control/place.h"
@@ -32,14 +33,6 @@ struct session_sink {
     void (*send)(void *context, const Dlp__Envelope *env, const int *fds, size_t nfds);
     void *context;
     void (*more)(void *context); /* fetches by inquiry_continue; NULL: all at once */
-};
-
-struct session_listing { /* a long answer of which more parts follow */
-    bool active;
-    uint64_t id;
-    char feed[DLP_NAME_MAX + 1];
-    uint32_t next;
-    uint64_t total;
 };
 
 struct session {
@@ -64,6 +57,9 @@ struct session {
     char started[PLACE_WORDS_MAX]; /* where it began and why; "" until it streams */
     uint64_t attached;             /* ns */
     struct admit *admit;
+    uint8_t gpu[UPLOADERS_UUID]; /* that it asks for */
+    int port;                    /* of its group's feed that it has entered; -1 = none */
+    bool gpu_lost;               /* no batch comes any more */
 
     struct feed_place place;    /* STREAMING, or coming back: of the next batch that it will take */
     struct feed *maps;          /* whose memory it may have mapped by a handle; NULL = none */
@@ -76,7 +72,7 @@ struct session {
     struct gauge gauge;
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */
-    struct session_listing listing;
+    struct bad_listing listing;
 };
 
 /* Takes over the peer's group list. */

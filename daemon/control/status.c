@@ -29,7 +29,9 @@ static const char *state_name(const struct session *session)
     case SESSION_ATTACHING:
         return "attaching";
     case SESSION_STREAMING:
-        return session->group->stop.code ? "stopped" : session->lagging ? "lagging" : "streaming";
+        return session->group->stop.code || session->gpu_lost ? "stopped"
+               : session->lagging                             ? "lagging"
+                                                              : "streaming";
     default: /* detached or gone; its threads and memory go */
         return "closing";
     }
@@ -130,7 +132,7 @@ static void fill_group(struct view *view)
     out->memory = (char *)handoff_name(group->handoff.kind);
     out->memory_why = dlp_escape(group->handoff.why, view->memory_why, sizeof view->memory_why);
     if (group->handoff.kind != DLP_MEMORY_HOST)
-        out->gpu = uploaders_uuid_text(group->handoff.uuid, view->gpu);
+        out->gpu = uploaders_uuid_text(view->session->gpu, view->gpu);
     out->members = group->nmembers;
     if (group->job && group->job->shared)
         out->group = group->job->name;

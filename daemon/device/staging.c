@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -11,15 +12,58 @@
 
 #define MB 1e6
 
+struct piece { /* the memory of a slot */
+    uint8_t *at;
+    struct uploader *uploader; /* pinned through this one, or copied from by it unpinned */
+    bool pinned;
+    _Atomic bool given_up;
+};
+
 struct staging {
     struct budget *budget;
-    struct uploader *uploader;
     struct slots *slots;
-    uint8_t *base;
-    uint64_t slot_bytes, bytes;
-    uint32_t count, pinned; /* the first `pinned` slots of it */
-    bool unpinned;          /* pinning has failed: not tried again */
+    uint64_t slot_bytes;
+    uint32_t count;
+    _Atomic bool unpinned; /* pinning has failed: not tried again */
+    struct piece pieces[];
 };
+
+static int map_piece(const struct staging *staging, struct piece *piece, struct uploader *uploader,
+                     struct error *err)
+{
+    void *at = mmap(NULL, staging->slot_bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return error_set(err, -ENOMEM, "cannot map %" PRIu64 " bytes to copy batches from: %s",
+                         staging->slot_bytes, strerror(errno));
+    piece->at = at;
+    piece->uploader = uploader;
+    return 0;
+}
+
+/* Not of a GPU that is lost: it may read what is not pinned, too. */
+static int unpin(void *context, const struct uploader_gpu *gpu, struct error *err)
+{
+    const struct piece *piece = context;
+    if (!piece->pinned)
+        return 0;
+    return uploader_check(gpu->uploader, gpu->cuda->host_unregister(piece->at),
+                          "cuMemHostUnregister", err);
+}
+
+static void free_piece(struct staging *staging, struct piece *piece)
+{
+    struct error err;
+    if (atomic_load(&piece->given_up))
+        return;
+    if (uploader_run(piece->uploader, unpin, piece, &err) < 0) {
+        log_warning("%s: %.1f MB that batches were copied from are kept", err.text,
+                    (double)staging->slot_bytes / MB);
+        return;
+    }
+    munmap(piece->at, staging->slot_bytes);
+    budget_give(staging->budget, BUDGET_SLOTS, staging->slot_bytes);
+}
 
 int staging_new(struct budget *budget, struct uploader *uploader, uint32_t slots,
                 uint64_t slot_bytes, struct staging **out, struct error *err)
@@ -31,22 +75,19 @@ int staging_new(struct budget *budget, struct uploader *uploader, uint32_t slots
     int code = budget_take(budget, BUDGET_SLOTS, bytes, err);
     if (code < 0)
         return code;
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) {
-        budget_give(budget, BUDGET_SLOTS, bytes);
-        return error_set(err, -ENOMEM, "cannot map %" PRIu64 " bytes to copy batches from: %s",
-                         bytes, strerror(errno));
+    struct staging *staging = mem_new(sizeof *staging + slots * sizeof staging->pieces[0]);
+    staging->budget = budget;
+    staging->slots = slots_new(slots);
+    staging->slot_bytes = slot_bytes;
+    for (; code == 0 && staging->count < slots; staging->count += code == 0)
+        code = map_piece(staging, &staging->pieces[staging->count], uploader, err);
+    if (code == 0) {
+        *out = staging;
+        return 0;
     }
-    struct staging *staging = *out = mem_new(sizeof *staging);
-    *staging = (struct staging){.budget = budget,
-                                .uploader = uploader,
-                                .slots = slots_new(slots),
-                                .base = base,
-                                .slot_bytes = slot_bytes,
-                                .bytes = bytes,
-                                .count = slots};
-    return 0;
+    budget_give(budget, BUDGET_SLOTS, (slots - staging->count) * slot_bytes);
+    staging_free(staging);
+    return code;
 }
 
 /* A kernel before 5.14 does it at the first write. */
@@ -74,25 +115,14 @@ static int pin(void *context, const struct uploader_gpu *gpu, struct error *err)
                           "cuMemHostRegister", err);
 }
 
-static int unpin(void *context, const struct uploader_gpu *gpu, struct error *err)
-{
-    const struct staging *staging = context;
-    int code = 0;
-    for (uint32_t slot = 0; slot < staging->pinned; slot++)
-        code |=
-            uploader_check(gpu->uploader, gpu->cuda->host_unregister(staging_slot(staging, slot)),
-                           "cuMemHostUnregister", err);
-    return code ? -ENODEV : 0;
-}
-
-static void pin_slot(struct staging *staging, uint32_t slot)
+static void pin_piece(struct staging *staging, struct piece *piece)
 {
     struct error err;
-    struct pin it = {staging_slot(staging, slot), staging->slot_bytes};
+    struct pin it = {piece->at, staging->slot_bytes};
     if (staging->unpinned)
         return;
-    if (uploader_run(staging->uploader, pin, &it, &err) == 0) {
-        staging->pinned++;
+    if (uploader_run(piece->uploader, pin, &it, &err) == 0) {
+        piece->pinned = true;
         return;
     }
     staging->unpinned = true;
@@ -101,7 +131,7 @@ static void pin_slot(struct staging *staging, uint32_t slot)
                 err.text);
 }
 
-int staging_reserve(struct staging *staging, uint32_t slot, struct error *err)
+static int reserve(struct staging *staging, struct piece *piece, struct error *err)
 {
     uint64_t room = system_memory_free();
     if (staging->slot_bytes > room)
@@ -110,12 +140,55 @@ int staging_reserve(struct staging *staging, uint32_t slot, struct error *err)
                          "machine or under its cgroup limits: lower batch, or raise the cgroup's "
                          "memory limit",
                          (double)staging->slot_bytes / MB, (double)room / MB);
-    int code = touch(staging_slot(staging, slot), staging->slot_bytes);
+    int code = touch(piece->at, staging->slot_bytes);
     if (code < 0)
         return error_set(err, code, "cannot reserve %" PRIu64 " bytes to copy batches from: %s",
                          staging->slot_bytes, strerror(-code));
-    pin_slot(staging, slot);
-    slots_reserved(staging->slots, slot);
+    pin_piece(staging, piece);
+    return 0;
+}
+
+int staging_reserve(struct staging *staging, uint32_t slot, struct error *err)
+{
+    int code = reserve(staging, &staging->pieces[slot], err);
+    if (code == 0)
+        slots_reserved(staging->slots, slot);
+    return code;
+}
+
+void staging_give_up(struct staging *staging, uint32_t slot)
+{
+    if (!atomic_exchange(&staging->pieces[slot].given_up, true))
+        log_warning("%.1f MB that batches were copied from are kept, as a lost GPU may read them",
+                    (double)staging->slot_bytes / MB);
+}
+
+bool staging_is_given_up(const struct staging *staging, uint32_t slot)
+{
+    return atomic_load(&staging->pieces[slot].given_up);
+}
+
+int staging_renew(struct staging *staging, uint32_t slot, struct uploader *uploader,
+                  struct error *err)
+{
+    struct piece piece = {0};
+    int code = budget_take(staging->budget, BUDGET_SLOTS, staging->slot_bytes, err);
+    if (code < 0)
+        return code;
+    code = map_piece(staging, &piece, uploader, err);
+    if (code < 0) {
+        budget_give(staging->budget, BUDGET_SLOTS, staging->slot_bytes);
+        return code;
+    }
+    code = reserve(staging, &piece, err);
+    if (code < 0) {
+        free_piece(staging, &piece);
+        return code;
+    }
+    staging->pieces[slot].at = piece.at;
+    staging->pieces[slot].uploader = uploader;
+    staging->pieces[slot].pinned = piece.pinned;
+    atomic_store(&staging->pieces[slot].given_up, false);
     return 0;
 }
 
@@ -126,21 +199,15 @@ struct slots *staging_slots(const struct staging *staging)
 
 uint8_t *staging_slot(const struct staging *staging, uint32_t slot)
 {
-    return staging->base + slot * staging->slot_bytes;
+    return staging->pieces[slot].at;
 }
 
 void staging_free(struct staging *staging)
 {
-    struct error err;
     if (!staging)
         return;
-    if (uploader_run(staging->uploader, unpin, staging, &err) == 0) {
-        munmap(staging->base, staging->bytes);
-        budget_give(staging->budget, BUDGET_SLOTS, staging->bytes);
-    } else {
-        log_warning("%s: %.1f MB that batches were copied from are kept", err.text,
-                    (double)staging->bytes / MB);
-    }
+    for (uint32_t slot = 0; slot < staging->count; slot++)
+        free_piece(staging, &staging->pieces[slot]);
     slots_free(staging->slots);
     free(staging);
 }

@@ -27,7 +27,8 @@ void batch_reset(struct batch *batch)
     for (uint32_t r = 0; r < batch->count; r++)
         clear_row(&batch->rows[r]);
     batch->count = 0;
-    batch->landed = batch->lost = false;
+    batch->landed = false;
+    atomic_store(&batch->lost, 0);
     batch->next = NULL;
     atomic_store(&batch->is_void, false);
 }

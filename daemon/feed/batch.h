@@ -29,6 +29,14 @@ struct row {
     char *reason; /* of bad; may be NULL */
 };
 
+/* GPUs that one group's batches may be copied to. */
+#define FERRY_PORTS_MAX 16U
+
+struct crossing { /* of a batch to one of them */
+    struct upload upload;
+    struct batch *batch;
+};
+
 struct batch {
     struct batch *next; /* on the belt */
     const struct recipe *recipe;
@@ -37,11 +45,13 @@ struct batch {
     uint32_t count; /* rows present */
     uint32_t slot;
     uint64_t generation;
-    uint8_t *memory;     /* of the slot, or of its berth */
-    struct ferry *ferry; /* to a GPU; NULL: memory is the slot */
-    uint32_t berth;      /* its place in staging */
-    struct upload upload;
-    bool lost;             /* its copy has failed */
+    uint8_t *memory;          /* of the slot, or of its berth */
+    struct ferry *ferry;      /* to GPUs; NULL: memory is the slot */
+    uint32_t berth;           /* its place in staging */
+    uint32_t ports;           /* a bit for each GPU that it goes to */
+    _Atomic uint32_t lost;    /* and for each of them that has not got it */
+    _Atomic uint32_t crosses; /* copies not ended */
+    struct crossing crossings[FERRY_PORTS_MAX];
     _Atomic uint32_t left; /* rows not done */
     _Atomic bool is_void;  /* another epoch was chosen: rows need no work */
     bool landed;           /* under the belt's mutex */

@@ -12,16 +12,20 @@ struct belt {
     struct batch *first, **last;
     struct batch *empty;
     uint64_t round;
+    uint32_t ports;         /* of the next batch, */
+    struct feed_place next; /* which is the one after the last appended */
     void (*news)(void *context);
     void *context;
 };
 
-struct belt *belt_new(const struct recipe *recipe, uint32_t slots, void (*news)(void *context),
-                      void *context)
+struct belt *belt_new(const struct recipe *recipe, uint32_t slots, struct feed_place first,
+                      void (*news)(void *context), void *context)
 {
     struct belt *belt = mem_new(sizeof *belt);
     pthread_mutex_init(&belt->mutex, NULL);
     belt->last = &belt->first;
+    belt->ports = 1;
+    belt->next = first;
     belt->news = news;
     belt->context = context;
     for (uint32_t i = 0; i <= slots; i++) {
@@ -59,15 +63,25 @@ uint64_t belt_round(struct belt *belt)
     return round;
 }
 
-uint32_t belt_void(struct belt *belt)
+uint32_t belt_void(struct belt *belt, struct feed_place next)
 {
     uint32_t count = 0;
     pthread_mutex_lock(&belt->mutex);
     belt->round++;
+    belt->next = next;
     for (struct batch *batch = belt->first; batch; batch = batch->next)
         count += !atomic_exchange(&batch->is_void, true);
     pthread_mutex_unlock(&belt->mutex);
     return count;
+}
+
+struct feed_place belt_set_ports(struct belt *belt, uint32_t ports)
+{
+    pthread_mutex_lock(&belt->mutex);
+    belt->ports = ports;
+    struct feed_place next = belt->next;
+    pthread_mutex_unlock(&belt->mutex);
+    return next;
 }
 
 struct batch *belt_get(struct belt *belt)
@@ -88,6 +102,8 @@ bool belt_append(struct belt *belt, struct batch *batch, uint64_t round)
     if (current) {
         *belt->last = batch;
         belt->last = &batch->next;
+        batch->ports = belt->ports;
+        belt->next = (struct feed_place){batch->place.epoch, batch->place.step + 1};
     }
     pthread_mutex_unlock(&belt->mutex);
     return current;

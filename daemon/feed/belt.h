@@ -9,15 +9,18 @@
 struct belt;
 
 /* news is called (any thread, no lock held) when a batch has landed. */
-struct belt *belt_new(const struct recipe *recipe, uint32_t slots, void (*news)(void *context),
-                      void *context);
+struct belt *belt_new(const struct recipe *recipe, uint32_t slots, struct feed_place first,
+                      void (*news)(void *context), void *context);
 void belt_free(struct belt *belt); /* with all batches; no worker is at one by then */
 
 /* The round of the order that is being filled; belt_void begins another. */
 uint64_t belt_round(struct belt *belt);
-/* Loop thread: all batches on the belt are void, and none of the present round comes any more.
- * Returns their number. */
-uint32_t belt_void(struct belt *belt);
+/* Loop thread: all batches on the belt are void, and none of the present round comes any more, but
+ * those from this place on. Returns their number. */
+uint32_t belt_void(struct belt *belt, struct feed_place next);
+/* Loop thread: batches go to these ports from now on; the first to do so is returned, and its step
+ * may lie past the end of its epoch. Before any call it is port 0. */
+struct feed_place belt_set_ports(struct belt *belt, uint32_t ports);
 
 struct batch *belt_get(struct belt *belt); /* reader: an empty one */
 /* Reader, before its rows are pushed. False: the round is over, the batch is still the caller's. */

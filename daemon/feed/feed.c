@@ -93,8 +93,11 @@ static int take_arena(struct feed *feed, struct error *err)
                                        .budget = params->budget,
                                        .slots = params->slots,
                                        .slot_bytes = slot_bytes,
+                                       .lost = feed_lose,
                                        .failed = feed_fail,
                                        .context = feed};
+    feed->open = 1;
+    feed->ports[0].from = params->first;
     return ferry_new(&ferry, &feed->ferry, err);
 }
 
@@ -137,7 +140,7 @@ static int make_parts(struct feed *feed, struct error *err)
 {
     const struct feed_params *params = &feed->params;
     feed->slots = slots_new(params->slots);
-    feed->belt = belt_new(&feed->recipe, params->slots, feed_news, feed);
+    feed->belt = belt_new(&feed->recipe, params->slots, params->first, feed_news, feed);
     feed->queue = workers_queue_new(params->workers, &row_work, feed, params->probe);
     struct reader_params reader = {.recipe = &feed->recipe,
                                    .ration = feed->ration,
@@ -306,10 +309,10 @@ void feed_shed(struct feed *feed)
     slots_nudge(feed->slots);
 }
 
-void feed_get_arena(const struct feed *feed, struct feed_arena *out)
+void feed_get_arena(const struct feed *feed, uint32_t port, struct feed_arena *out)
 {
     if (feed->ferry) {
-        const struct arena_cuda_offer *offer = ferry_offer(feed->ferry);
+        const struct arena_cuda_offer *offer = ferry_offer(feed->ferry, port);
         *out = (struct feed_arena){offer->kind, offer->fd, offer->bytes, offer};
         return;
     }

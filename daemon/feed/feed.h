@@ -36,9 +36,11 @@ struct feed_events {
     void (*failed)(void *context, const struct feed_batch *batch, const char *text);
     void (*bad)(void *context, const struct bad_report *report,
                 struct feed_place place); /* in plan order */
+    /* This port's batches end, and those of others go on. */
+    void (*port_lost)(void *context, uint32_t port, const struct error *err);
     void (*stopped)(
         void *context,
-        const struct error *err);  /* no batch will follow: bad_limit, no memory, the GPU */
+        const struct error *err);  /* no batch will follow: bad_limit, no memory, the GPUs */
     void (*closed)(void *context); /* all threads and memory are gone */
 };
 
@@ -50,7 +52,7 @@ struct feed_params {
     struct feed_place first;                    /* batch to begin with */
     bool probe, shared;        /* shared: the arena has many readers, and none of them may write */
     enum dlp_memory memory;    /* where the slots are to lie; where it is not the host's: */
-    struct uploader *uploader; /* of that GPU */
+    struct uploader *uploader; /* of that GPU, port 0 */
     pid_t reader;              /* process near whose CPUs the slots are to lie; 0 = anywhere */
     struct workers *workers;
     struct budget *budget;
@@ -94,7 +96,7 @@ struct feed_arena {
     uint64_t bytes;
     const struct arena_cuda_offer *offer; /* of a GPU; NULL: shared memory */
 };
-void feed_get_arena(const struct feed *feed, struct feed_arena *out);
+void feed_get_arena(const struct feed *feed, uint32_t port, struct feed_arena *out);
 const struct dlp_layout *feed_get_layout(const struct feed *feed);
 uint64_t feed_steps(const struct feed *feed, uint64_t epoch); /* of this rank */
 const char *feed_plan_id(const struct feed *feed);

@@ -23,6 +23,15 @@ void feed_fail(void *context, const struct error *err)
     feed_news(feed);
 }
 
+void feed_lose(void *context, uint32_t port, const struct error *err)
+{
+    struct feed *feed = context;
+    pthread_mutex_lock(&feed->mutex);
+    feed->lost[port] = *err;
+    pthread_mutex_unlock(&feed->mutex);
+    feed_news(feed);
+}
+
 /* Loop thread. */
 static void stop(struct feed *feed, const struct error *err)
 {
@@ -114,6 +123,25 @@ static void stop_if_failed(struct feed *feed)
         stop(feed, &failure);
 }
 
+/* With the last open port the feed stops. */
+static void tell_of_losses(struct feed *feed)
+{
+    for (uint32_t port = 0; feed->ferry && port < FERRY_PORTS_MAX; port++) {
+        pthread_mutex_lock(&feed->mutex);
+        struct error lost = feed->lost[port];
+        pthread_mutex_unlock(&feed->mutex);
+        if (!lost.code || feed->ports[port].told)
+            continue;
+        feed->ports[port].told = true;
+        feed->open &= ~(1U << port);
+        belt_set_ports(feed->belt, feed->open);
+        if (feed->open)
+            feed->params.events.port_lost(feed->params.context, port, &lost);
+        else
+            stop(feed, &lost);
+    }
+}
+
 /* Loop thread; the batch goes back to the belt. */
 static void hand_out(struct feed *feed, struct batch *batch)
 {
@@ -123,8 +151,8 @@ static void hand_out(struct feed *feed, struct batch *batch)
                              .place = batch->place,
                              .rows = batch->count};
     uint64_t round = belt_round(feed->belt);
-    if (batch->lost) /* those after it may be there already */
-        stop_if_failed(feed);
+    if (atomic_load(&batch->lost)) /* those after it may be there already */
+        tell_of_losses(feed);
     bool is_void = feed->stopped || atomic_load(&batch->is_void);
     bool goes_on = !is_void && report_bad(feed, batch, &first);
     /* A listener may have chosen another epoch. */
@@ -151,6 +179,7 @@ void feed_deliver(struct mail *mail)
     struct batch *batch;
     while (!atomic_load(&feed->closing) && (batch = belt_take(feed->belt)))
         hand_out(feed, batch);
+    tell_of_losses(feed);
     stop_if_failed(feed);
 }
 
@@ -182,6 +211,8 @@ uint32_t feed_seek(struct feed *feed, uint64_t epoch)
         slots_drop(feed->slots, slot);
         dropped++;
     }
+    for (uint32_t port = 0; port < FERRY_PORTS_MAX; port++)
+        feed->ports[port].from = (struct feed_place){epoch, 0};
     feed->bad_epoch = UINT64_MAX;
     tally_add(&feed->tally.dropped, dropped);
     return dropped;

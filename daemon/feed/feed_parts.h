@@ -1,7 +1,7 @@
 /* The inside of a feed, for the files feed*.c alone.
  *
  * feed.c: life; feed_events.c: what reaches the loop thread and what comes from there;
- * feed_size.c: what a feed will take. */
+ * feed_size.c: what a feed will take; feed_ports.c: its GPUs. */
 #ifndef FEED_PARTS_H
 #define FEED_PARTS_H
 
@@ -30,7 +30,8 @@ struct feed {
     _Atomic bool closing, kept;
     int *lives; /* pidfds that the memory outlives; the loop's, after feed_close the helper's */
     uint32_t nlives;
-    struct mail mail; /* there are complete batches, or a failure */
+    struct error lost[FERRY_PORTS_MAX]; /* under the mutex: why; code 0: it is not */
+    struct mail mail;                   /* there are complete batches, or a failure */
     _Atomic bool posted;
     struct mail closed;
     pthread_mutex_t mutex;
@@ -38,12 +39,20 @@ struct feed {
     /* Loop thread only. */
     bool stopped;
     bool *announced; /* by slot: ready, and neither held nor released since */
+    struct feed_port {
+        uint32_t clients;
+        struct feed_place from; /* the first batch there */
+        bool told;              /* that it is lost */
+    } ports[FERRY_PORTS_MAX];
+    uint32_t open; /* ports that get batches, a bit each */
     uint64_t bad_epoch, bad_count;
     char bad_named[FEED_BAD_NAMED];
 };
 
 /* Any thread: something waits for the loop thread. */
 void feed_news(void *context);
+/* Any thread: this port's batches end. */
+void feed_lose(void *context, uint32_t port, const struct error *err);
 /* Any thread: no batch will follow. */
 void feed_fail(void *context, const struct error *err);
 void feed_deliver(struct mail *mail);

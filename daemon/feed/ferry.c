@@ -10,16 +10,25 @@
 #include "device/staging.h"
 #include "feed/belt.h"
 
+struct port {
+    struct uploader *uploader; /* held */
+    struct arena_cuda *arena;
+    struct error lost; /* under the mutex; code 0: it is not */
+};
+
 struct ferry {
     struct ferry_params params;
-    bool holds; /* the GPU */
-    struct arena_cuda *arena;
     struct staging *staging;
     struct slots *berths; /* of staging */
     uint32_t nberths;
+    pthread_mutex_t adding; /* of ports, one at a time */
+    struct port ports[FERRY_PORTS_MAX];
     pthread_mutex_t mutex;
-    pthread_cond_t landed;
-    uint32_t under_way; /* under the mutex */
+    pthread_cond_t rests;
+    /* Under the mutex. */
+    uint32_t nports, announced;
+    uint32_t under_way; /* copies */
+    uint32_t alive;     /* ports that are not lost, a bit each */
 };
 
 static uint32_t berths_of(uint32_t slots)
@@ -32,21 +41,39 @@ uint64_t ferry_staging_bytes(uint32_t slots, uint64_t slot_bytes)
     return berths_of(slots) * slot_bytes;
 }
 
+/* The GPU is the ferry's from then on, if only to be given back. */
+static int make_port(struct ferry *ferry, struct uploader *uploader, struct error *err)
+{
+    const struct ferry_params *params = &ferry->params;
+    struct port *port = &ferry->ports[ferry->nports];
+    int code = uploader_hold(uploader, err);
+    if (code < 0)
+        return code;
+    code = arena_cuda_new(uploader, params->kind, params->slots, params->slot_bytes, &port->arena,
+                          err);
+    if (code < 0) {
+        uploader_drop(uploader);
+        return code;
+    }
+    port->uploader = uploader;
+    pthread_mutex_lock(&ferry->mutex);
+    ferry->alive |= 1U << ferry->nports++;
+    pthread_mutex_unlock(&ferry->mutex);
+    return 0;
+}
+
 int ferry_new(const struct ferry_params *params, struct ferry **out, struct error *err)
 {
     struct ferry *ferry = mem_new(sizeof *ferry);
     ferry->params = *params;
     ferry->nberths = berths_of(params->slots);
+    pthread_mutex_init(&ferry->adding, NULL);
     pthread_mutex_init(&ferry->mutex, NULL);
-    pthread_cond_init(&ferry->landed, NULL);
-    int code = uploader_hold(params->uploader, err);
-    ferry->holds = code == 0;
+    pthread_cond_init(&ferry->rests, NULL);
+    int code = make_port(ferry, params->uploader, err);
     if (code == 0)
         code = staging_new(params->budget, params->uploader, ferry->nberths, params->slot_bytes,
                            &ferry->staging, err);
-    if (code == 0)
-        code = arena_cuda_new(params->uploader, params->kind, params->slots, params->slot_bytes,
-                              &ferry->arena, err);
     if (code < 0) {
         ferry_free(ferry, false);
         return code;
@@ -66,10 +93,84 @@ uint32_t ferry_berths(const struct ferry *ferry)
     return ferry->nberths;
 }
 
+void ferry_announce(struct ferry *ferry)
+{
+    pthread_mutex_lock(&ferry->mutex);
+    ferry->announced++;
+    pthread_mutex_unlock(&ferry->mutex);
+}
+
+void ferry_withdraw(struct ferry *ferry)
+{
+    pthread_mutex_lock(&ferry->mutex);
+    ferry->announced--;
+    pthread_cond_signal(&ferry->rests);
+    pthread_mutex_unlock(&ferry->mutex);
+}
+
+static int find_port(struct ferry *ferry, struct uploader *uploader, uint32_t *port,
+                     struct error *err)
+{
+    for (*port = 0; *port < ferry->nports; ++*port)
+        if (ferry->ports[*port].uploader == uploader)
+            return ferry_has_lost(ferry, *port, err) ? err->code : 0;
+    if (ferry->nports == FERRY_PORTS_MAX)
+        return error_set(err, -ENODEV, "the group is on %u GPUs already", FERRY_PORTS_MAX);
+    return make_port(ferry, uploader, err);
+}
+
+int ferry_add(struct ferry *ferry, struct uploader *uploader, uint32_t *port, struct error *err)
+{
+    pthread_mutex_lock(&ferry->adding);
+    int code = find_port(ferry, uploader, port, err);
+    pthread_mutex_unlock(&ferry->adding);
+    return code;
+}
+
+bool ferry_has_lost(struct ferry *ferry, uint32_t port, struct error *err)
+{
+    pthread_mutex_lock(&ferry->mutex);
+    struct error lost = ferry->ports[port].lost;
+    pthread_mutex_unlock(&ferry->mutex);
+    if (lost.code)
+        *err = lost;
+    return lost.code;
+}
+
+const struct arena_cuda_offer *ferry_offer(const struct ferry *ferry, uint32_t port)
+{
+    return arena_cuda_offer(ferry->ports[port].arena);
+}
+
+static uint32_t ports_alive(struct ferry *ferry)
+{
+    pthread_mutex_lock(&ferry->mutex);
+    uint32_t alive = ferry->alive;
+    pthread_mutex_unlock(&ferry->mutex);
+    return alive;
+}
+
+/* Through a GPU that is left. */
+static int renew(struct ferry *ferry, uint32_t berth)
+{
+    struct error err;
+    uint32_t alive = ports_alive(ferry);
+    if (!alive || !staging_is_given_up(ferry->staging, berth))
+        return 0;
+    struct uploader *uploader = ferry->ports[__builtin_ctz(alive)].uploader;
+    int code = staging_renew(ferry->staging, berth, uploader, &err);
+    if (code < 0)
+        ferry->params.failed(ferry->params.context, &err);
+    return code;
+}
+
 int ferry_board(struct ferry *ferry, struct batch *batch)
 {
     uint64_t waited;
-    int code = slots_take(ferry->berths, &batch->berth, &waited);
+    int code;
+    do {
+        code = slots_take(ferry->berths, &batch->berth, &waited);
+    } while (code == 0 && renew(ferry, batch->berth) < 0);
     if (code == 0)
         batch->memory = staging_slot(ferry->staging, batch->berth);
     return code;
@@ -90,50 +191,87 @@ void ferry_cancel(struct ferry *ferry)
     slots_cancel(ferry->berths);
 }
 
-static void arrive(struct ferry *ferry)
+static void lose(struct ferry *ferry, struct crossing *crossing, const struct error *err)
 {
+    struct batch *batch = crossing->batch;
+    uint32_t number = (uint32_t)(crossing - batch->crossings);
+    struct port *port = &ferry->ports[number];
+    struct uploader_state gpu;
+    uploader_state(port->uploader, &gpu);
+    if (gpu.lost)
+        staging_give_up(ferry->staging, batch->berth);
+    pthread_mutex_lock(&ferry->mutex);
+    bool known = port->lost.code;
+    if (!known)
+        port->lost = *err;
+    ferry->alive &= ~(1U << number);
+    pthread_mutex_unlock(&ferry->mutex);
+    atomic_fetch_or(&batch->lost, 1U << number);
+    if (!known)
+        ferry->params.lost(ferry->params.context, number, err);
+}
+
+/* Where no GPU is left a berth that is given up is not used again, and the feed ends. */
+static void land(struct ferry *ferry, struct batch *batch)
+{
+    if (ports_alive(ferry) || !staging_is_given_up(ferry->staging, batch->berth))
+        ferry_leave(ferry, batch);
+    belt_landed(batch->belt, batch);
+}
+
+static void copied(struct upload *upload, const struct error *err)
+{
+    struct crossing *crossing =
+        (struct crossing *)(void *)((char *)upload - offsetof(struct crossing, upload));
+    struct batch *batch = crossing->batch;
+    struct ferry *ferry = batch->ferry;
+    if (err)
+        lose(ferry, crossing, err);
+    if (atomic_fetch_sub(&batch->crosses, 1) == 1)
+        land(ferry, batch);
     pthread_mutex_lock(&ferry->mutex);
     ferry->under_way--;
-    pthread_cond_signal(&ferry->landed);
+    pthread_cond_signal(&ferry->rests);
     pthread_mutex_unlock(&ferry->mutex);
 }
 
-/* What was under way on a GPU that is lost may be read still: its berth is not used again, and the
- * feed ends. */
-static void copied(struct upload *upload, const struct error *err)
+/* The ports that it goes to; they are counted before the first copy can end. */
+static uint32_t set_out(struct ferry *ferry, struct batch *batch)
 {
-    struct batch *batch = (struct batch *)(void *)((char *)upload - offsetof(struct batch, upload));
-    struct ferry *ferry = batch->ferry;
-    if (err) {
-        batch->lost = true;
-        ferry->params.failed(ferry->params.context, err);
-    } else {
-        ferry_leave(ferry, batch);
-    }
-    belt_landed(batch->belt, batch);
-    arrive(ferry);
+    pthread_mutex_lock(&ferry->mutex);
+    uint32_t ports = atomic_load(&batch->is_void) ? 0 : batch->ports & ferry->alive;
+    uint32_t count = (uint32_t)__builtin_popcount(ports);
+    ferry->under_way += count;
+    atomic_store(&batch->lost, batch->ports & ~ferry->alive);
+    pthread_mutex_unlock(&ferry->mutex);
+    atomic_store(&batch->crosses, count);
+    return ports;
 }
 
 void ferry_carry(struct ferry *ferry, struct batch *batch)
 {
-    if (atomic_load(&batch->is_void)) {
-        ferry_leave(ferry, batch);
-        belt_landed(batch->belt, batch);
-        return;
+    uint32_t left = set_out(ferry, batch);
+    if (!left)
+        land(ferry, batch);
+    while (left) {
+        uint32_t port = (uint32_t)__builtin_ctz(left);
+        struct crossing *it = &batch->crossings[port];
+        left &= left - 1; /* the batch may be gone once its last copy is begun */
+        it->batch = batch;
+        it->upload = (struct upload){.to = arena_cuda_slot(ferry->ports[port].arena, batch->slot),
+                                     .from = batch->memory,
+                                     .bytes = ferry->params.slot_bytes,
+                                     .done = copied};
+        uploader_copy(ferry->ports[port].uploader, &it->upload);
     }
-    batch->upload = (struct upload){.to = arena_cuda_slot(ferry->arena, batch->slot),
-                                    .from = batch->memory,
-                                    .bytes = ferry->params.slot_bytes,
-                                    .done = copied};
-    pthread_mutex_lock(&ferry->mutex);
-    ferry->under_way++;
-    pthread_mutex_unlock(&ferry->mutex);
-    uploader_copy(ferry->params.uploader, &batch->upload);
 }
 
-const struct arena_cuda_offer *ferry_offer(const struct ferry *ferry)
+static void free_port(struct port *port, bool keep)
 {
-    return arena_cuda_offer(ferry->arena);
+    if (keep && arena_cuda_offer(port->arena)->kind == DLP_MEMORY_IPC)
+        arena_cuda_keep(port->arena);
+    else
+        arena_cuda_free(port->arena);
 }
 
 void ferry_free(struct ferry *ferry, bool keep)
@@ -141,17 +279,16 @@ void ferry_free(struct ferry *ferry, bool keep)
     if (!ferry)
         return;
     pthread_mutex_lock(&ferry->mutex);
-    while (ferry->under_way)
-        pthread_cond_wait(&ferry->landed, &ferry->mutex);
+    while (ferry->under_way || ferry->announced)
+        pthread_cond_wait(&ferry->rests, &ferry->mutex);
     pthread_mutex_unlock(&ferry->mutex);
-    if (keep && ferry->arena && ferry_offer(ferry)->kind == DLP_MEMORY_IPC)
-        arena_cuda_keep(ferry->arena);
-    else
-        arena_cuda_free(ferry->arena);
+    for (uint32_t port = 0; port < ferry->nports; port++)
+        free_port(&ferry->ports[port], keep);
     staging_free(ferry->staging);
-    if (ferry->holds)
-        uploader_drop(ferry->params.uploader);
-    pthread_cond_destroy(&ferry->landed);
+    for (uint32_t port = 0; port < ferry->nports; port++)
+        uploader_drop(ferry->ports[port].uploader);
+    pthread_cond_destroy(&ferry->rests);
     pthread_mutex_destroy(&ferry->mutex);
+    pthread_mutex_destroy(&ferry->adding);
     free(ferry);
 }

@@ -1,6 +1,7 @@
-/* How the batches of a feed get to a GPU: rows are written into staging, and a complete batch is
- * copied from there into its slot of the arena on the GPU. Only when the host has seen the copy end
- * has the batch landed (belt_landed), and its place in staging is free for another. */
+/* How the batches of a feed get to GPUs: rows are written into staging, and a complete batch is
+ * copied from there into its slot of the arena on each GPU of the feed, its ports. Only when the
+ * host has seen all of these copies end has the batch landed (belt_landed), and its place in
+ * staging is free for another. A port whose GPU is lost is left out from then on. */
 #ifndef FERRY_H
 #define FERRY_H
 
@@ -11,13 +12,15 @@
 struct ferry;
 
 struct ferry_params {
-    struct uploader *uploader;
-    enum dlp_memory kind;
+    struct uploader *uploader; /* of port 0 */
+    enum dlp_memory kind;      /* of all ports */
     struct budget *budget;
     uint32_t slots;
     uint64_t slot_bytes;
-    /* No batch will follow: a copy has failed, err says why. Before that batch lands, marked as
-     * lost. The uploader's thread. */
+    /* A copy to this port has failed, err says why: none is made to it any more. Before that batch
+     * lands, the port among those that have lost it. The uploader's thread. */
+    void (*lost)(void *context, uint32_t port, const struct error *err);
+    /* No batch will follow: there is no memory to copy from. The reader's thread. */
     void (*failed)(void *context, const struct error *err);
     void *context;
 };
@@ -30,6 +33,15 @@ uint32_t ferry_berths(const struct ferry *ferry);
 /* Bytes of the host that a feed of so many slots takes. */
 uint64_t ferry_staging_bytes(uint32_t slots, uint64_t slot_bytes);
 
+/* From the announcement, on any thread, until it is withdrawn the ferry is there for this, on a
+ * helper thread: the port of a GPU, its arena made where it is a new one; no batch goes there yet.
+ * -ENODEV: it cannot have it, or has lost it. */
+void ferry_announce(struct ferry *ferry);
+void ferry_withdraw(struct ferry *ferry);
+int ferry_add(struct ferry *ferry, struct uploader *uploader, uint32_t *port, struct error *err);
+bool ferry_has_lost(struct ferry *ferry, uint32_t port, struct error *err); /* and why */
+const struct arena_cuda_offer *ferry_offer(const struct ferry *ferry, uint32_t port);
+
 /* The reader: a place in staging for the batch, in batch->memory. -ECANCELED, -EINTR as slots_take,
  * -EAGAIN never. */
 int ferry_board(struct ferry *ferry, struct batch *batch);
@@ -40,7 +52,6 @@ void ferry_cancel(struct ferry *ferry);
 /* The batch is complete, or void: it lands, at once or later, on any thread. */
 void ferry_carry(struct ferry *ferry, struct batch *batch);
 
-const struct arena_cuda_offer *ferry_offer(const struct ferry *ferry);
 /* Waits for what is under way. No thread boards or carries any more. keep: memory that was passed
  * on by a handle stays, for a daemon that ends. Helper thread. */
 void ferry_free(struct ferry *ferry, bool keep);

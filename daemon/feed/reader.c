@@ -462,7 +462,7 @@ void reader_start(struct reader *reader)
 uint32_t reader_seek(struct reader *reader, uint64_t epoch)
 {
     pthread_mutex_lock(&reader->mutex);
-    uint32_t count = belt_void(reader->params.belt);
+    uint32_t count = belt_void(reader->params.belt, (struct feed_place){epoch, 0});
     reader->seeks = true;
     reader->seek_epoch = epoch;
     atomic_store(&reader->interrupted, true);
@@ -476,7 +476,7 @@ uint32_t reader_seek(struct reader *reader, uint64_t epoch)
 void reader_stop(struct reader *reader)
 {
     pthread_mutex_lock(&reader->mutex);
-    belt_void(reader->params.belt);
+    belt_void(reader->params.belt, (struct feed_place){0});
     reader->stops = true;
     atomic_store(&reader->interrupted, true);
     slots_cancel(reader->params.slots);

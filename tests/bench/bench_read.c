@@ -205,7 +205,7 @@ static struct way *way_new(struct dataset *dataset, uint64_t shuffle)
     sem_init(&way->news, 0, 0);
     way->budget = budget_new(4ULL << 30, 0);
     way->slots = slots_new(SLOTS);
-    way->belt = belt_new(&way->recipe, SLOTS, news, way);
+    way->belt = belt_new(&way->recipe, SLOTS, (struct feed_place){0}, news, way);
     way->workers = workers_new(1, NULL, way->budget);
     way->queue = workers_queue_new(way->workers, &work, way, false);
     if (ration_new(way->budget, 8 << 20, 2ULL << 30, &way->ration, &err) ||

@@ -66,7 +66,7 @@ static int map_arena(void *context, const struct uploader_gpu *gpu, struct error
 {
     struct rig *rig = context;
     struct feed_arena arena;
-    feed_get_arena(rig->feed, &arena);
+    feed_get_arena(rig->feed, 0, &arena);
     const dlp_cu_access access = {{DLP_CU_LOCATION_DEVICE, gpu->device}, DLP_CU_ACCESS_READ};
     dlp_cu_memory memory;
     dlp_cu_pointer at = 0;
@@ -234,13 +234,17 @@ static void open_feed(struct rig *rig, const struct feed_data *data)
                                  .workers = rig->workers,
                                  .budget = rig->budget,
                                  .mailbox = rig->mailbox,
-                                 .events = {on_ready, on_failed, on_bad, on_stopped, on_closed},
+                                 .events = {.ready = on_ready,
+                                            .failed = on_failed,
+                                            .bad = on_bad,
+                                            .stopped = on_stopped,
+                                            .closed = on_closed},
                                  .context = rig};
     struct error err;
     ck_assert_msg(feed_open(&params, &rig->feed, &err) == 0, "%s", err.text);
     uint64_t bytes = feed_get_layout(rig->feed)->slot_bytes * options->slots;
     struct feed_arena arena;
-    feed_get_arena(rig->feed, &arena);
+    feed_get_arena(rig->feed, 0, &arena);
     if (rig->gpu.uploader && uploader_run(rig->gpu.uploader, map_arena, rig, &err) != 0)
         ck_abort_msg("%s", err.text);
     if (rig->gpu.uploader)

@@ -16,6 +16,7 @@ struct reading {
 
 struct mapping {
     uint64_t bytes;
+    int gpu;
     dlp_cu_ipc_memory handle; /* without a descriptor */
 };
 
@@ -40,7 +41,7 @@ static void read_all(int peer)
     struct reading it;
     static uint8_t back[1 << 16];
     int fd = crig_receive(peer, &mapping, sizeof mapping);
-    crig_start(0);
+    crig_start(mapping.gpu);
     dlp_cu_pointer at = map(&mapping, fd);
     while (crig_receive(peer, &it, sizeof it), it.bytes) {
         crig_get(back, at + it.offset, it.bytes);
@@ -90,7 +91,8 @@ void gtr_map_offer(struct gtr *trainer, enum dlp_memory kind)
     struct mapping mapping = {.bytes = offer->arena_bytes};
     ck_assert_uint_eq(offer->memory, kind);
     ck_assert_uint_eq(offer->gpu.len, 16);
-    ck_assert_int_eq(memcmp(offer->gpu.data, gtr_uuid, 16), 0);
+    mapping.gpu = memcmp(offer->gpu.data, gtr_uuid, 16) != 0;
+    ck_assert_int_eq(memcmp(offer->gpu.data, mapping.gpu ? gtr_other_uuid : gtr_uuid, 16), 0);
     ck_assert_uint_ge(offer->nonce_offset, offer->slots * offer->slot_bytes);
     ck_assert_uint_le(offer->nonce_offset + DLP_NONCE, offer->arena_bytes);
     if (kind == DLP_MEMORY_IPC) {

@@ -125,7 +125,7 @@ static void count_news(void *context)
 START_TEST(test_belt_order)
 {
     int news = 0;
-    struct belt *belt = belt_new(&recipe, 2, count_news, &news);
+    struct belt *belt = belt_new(&recipe, 2, (struct feed_place){0}, count_news, &news);
     struct batch *a = belt_get(belt);
     struct batch *b = belt_get(belt);
     struct batch *c = belt_get(belt);
@@ -147,13 +147,13 @@ END_TEST
 START_TEST(test_belt_void)
 {
     int news = 0;
-    struct belt *belt = belt_new(&recipe, 2, count_news, &news);
+    struct belt *belt = belt_new(&recipe, 2, (struct feed_place){0}, count_news, &news);
     struct batch *a = belt_get(belt);
     struct batch *b = belt_get(belt);
     uint64_t round = belt_round(belt);
     ck_assert(belt_append(belt, a, round));
-    ck_assert_uint_eq(belt_void(belt), 1);
-    ck_assert_uint_eq(belt_void(belt), 0);
+    ck_assert_uint_eq(belt_void(belt, (struct feed_place){0}), 1);
+    ck_assert_uint_eq(belt_void(belt, (struct feed_place){0}), 0);
     ck_assert(atomic_load(&a->is_void));
     ck_assert(!belt_append(belt, b, round));
     ck_assert(belt_append(belt, b, belt_round(belt)));

@@ -236,7 +236,7 @@ START_TEST(test_shared_memory_is_for_reading)
     rig_run(rig, 8);
     rig_check_order(rig, data, 0, (struct feed_place){0, 0});
     struct feed_arena arena;
-    feed_get_arena(rig->feed, &arena);
+    feed_get_arena(rig->feed, 0, &arena);
     if (arena.kind == DLP_MEMORY_HOST) { /* on a GPU it is the reader's mapping that decides */
         ck_assert_int_eq(fcntl(arena.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
         ck_assert(fcntl(arena.fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE);
