@@ -28,14 +28,16 @@ CUDA = os.environ.get("DATALOADD_TEST_DEVICE") == "cuda"
 APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if os.environ.get("DATALOADD_TEST_APART") == "1" else []
 SLOTS_MIN = 3 if CUDA else 2
 HANDOFF = os.environ.get("DATALOADD_TEST_HANDOFF", "auto")
+PICTURES = os.environ.get("DATALOADD_TEST_PICTURES")
 LONG = os.environ.get("DATALOADD_LONG") == "1"
 SLACK = 10 if SANITIZE else 4  # tests show that things end, not how fast: the machine may be busy
 DAEMON = BUILD / "daemon/dataloadd"
 CTL = BUILD / "client/dataloadctl"
 PACK = BUILD / "daemon/dataload-pack"
 HELD_STAYS = not (CUDA and HANDOFF == "ipc")  # memory by a handle goes with the daemon
-# libcuda.so.1 of tests/support/cuda_standin, with GPUs of this test's own
-STANDIN = {"LD_LIBRARY_PATH": str(BUILD / "cuda_standin"), "STANDIN_DOMAIN": str(os.getpid())}
+# libcuda.so.1 of tests/support/cuda_standin, with GPUs of this test's own; DATALOADD_TEST_DRIVER=any: whichever is found
+ANY_DRIVER = os.environ.get("DATALOADD_TEST_DRIVER") == "any"
+STANDIN = {} if ANY_DRIVER else {"LD_LIBRARY_PATH": str(BUILD / "cuda_standin"), "STANDIN_DOMAIN": str(os.getpid())}
 TESTCLIENT = BUILD / "tests/e2e/testclient"
 
 
@@ -68,7 +70,10 @@ def wait_for_rest(what, figure):
 
 
 def jpeg(width=64, height=48, seed=0, quality=85, mode="RGB", **options):
-    """A small photo-like JPEG."""
+    """A small photo-like JPEG; where there is no Pillow, one that was made before (DATALOADD_TEST_PICTURES)."""
+    made = PICTURES and pathlib.Path(PICTURES) / f"{width}x{height}-{seed}-{quality}-{mode}.jpg"
+    if made and not options and made.exists():
+        return made.read_bytes()
     from PIL import Image
 
     rng = random.Random(seed)
@@ -108,7 +113,7 @@ def write_shards(folder, shards=4, records=25, classes=10, width=64, height=48, 
 def with_device(env, standin=CUDA):
     """Environment of a daemon or trainer whose driver is the stand-in."""
     found = dict(os.environ, **(env or {}))
-    if standin:
+    if standin and not ANY_DRIVER:
         found.update(STANDIN)
         found.setdefault("STANDIN_DOMAIN", str(os.getpid()))
         found.setdefault("STANDIN_MEMORY_MB", "8192")
