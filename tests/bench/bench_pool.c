@@ -290,7 +290,11 @@ static int bench_feed(const char *field, const char *number, double seconds, cha
                                  .workers = workers,
                                  .budget = budget,
                                  .mailbox = mailbox,
-                                 .events = {on_ready, on_failed, on_bad, on_stopped, on_closed},
+                                 .events = {.ready = on_ready,
+                                            .failed = on_failed,
+                                            .bad = on_bad,
+                                            .stopped = on_stopped,
+                                            .closed = on_closed},
                                  .context = &trainer};
     if (feed_open(&params, &trainer.feed, &err)) {
         fprintf(stderr, "%s\n", err.text);
