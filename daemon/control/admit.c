@@ -27,7 +27,6 @@ void admit_fail(struct admit *admit, enum dlp_error code, const char *text)
     struct session *session = admit->session;
     if (admit->opens)
         group_opening_over(admit->group);
-    session_outlive(session); /* what was offered it may map still */
     if (admit->group)
         group_leave(session);
     /* The last to leave an open group waits for its end, as after a detach. */

@@ -30,6 +30,7 @@ struct admit {
     enum admit_stage stage;
     bool opens; /* the group's feed */
     bool cancelled;
+    bool offered; /* memory of a GPU */
     struct place place;
     struct handoff_wish wish;
     struct feed_place first; /* of the opener: where it begins */

@@ -140,6 +140,7 @@ void admit_reply_send(struct session *session, uint64_t id, const struct feed *f
     struct feed_arena arena;
     feed_get_arena(feed, &arena);
     fill_memory(&reply, &group->handoff, &arena);
+    reply.offer = arena.offer ? session->offers : 0;
     reply.memory_why = dlp_escape(memory_why, why, sizeof why);
     reply.slots = params->slots;
     reply.shared = params->shared;

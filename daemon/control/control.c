@@ -202,9 +202,6 @@ void control_stop(struct control *control, void (*stopped)(void *context), void 
     uv_timer_stop(&control->tick);
     while (control->conns)
         conn_close(control->conns, "the daemon stops");
-    for (struct group *group = control->groups; group; group = group->next)
-        if (group->state == GROUP_CLOSING && group->feed)
-            feed_keep(group->feed);
     datasets_stop(control->datasets);
     save_badlist(control);
     control->stopped = stopped;

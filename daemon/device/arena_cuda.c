@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -21,6 +22,9 @@ struct arena_cuda {
     dlp_cu_memory memory;
     dlp_cu_pointer at;
     bool created, reserved, mapped, allocated, lent;
+    struct borrower **borrowers;
+    uint32_t nborrowers;
+    struct uploader_later later; /* its end, while they map it */
 };
 
 static dlp_cu_allocation kind_of(const struct uploader_gpu *gpu)
@@ -167,25 +171,58 @@ int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slo
     return code;
 }
 
-void arena_cuda_free(struct arena_cuda *arena)
+void arena_cuda_lend(struct arena_cuda *arena, struct borrower *borrower)
 {
-    struct error err;
-    if (!arena)
-        return;
-    if (uploader_run(arena->uploader, undo, arena, &err) < 0)
-        log_warning("%s: %.1f MB of its memory stay taken", err.text,
+    arena->borrowers = mem_grow(arena->borrowers, arena->nborrowers + 1, sizeof *arena->borrowers);
+    arena->borrowers[arena->nborrowers++] = borrower_ref(borrower);
+}
+
+/* failed: why its memory is not free; NULL = it is. */
+static void end(struct arena_cuda *arena, const char *failed)
+{
+    if (failed)
+        log_warning("%s: %.1f MB of its memory stay taken", failed,
                     (double)arena->offer.bytes / MB);
     else if (arena->lent)
         uploader_get_back(arena->uploader, arena->offer.bytes);
     if (arena->offer.fd >= 0)
         close(arena->offer.fd);
+    for (uint32_t i = 0; i < arena->nborrowers; i++)
+        borrower_unref(arena->borrowers[i]);
+    free(arena->borrowers);
     free(arena);
 }
 
-void arena_cuda_keep(struct arena_cuda *arena)
+static bool unmapped(const struct uploader_later *later)
 {
-    uploader_keep(arena->uploader);
-    free(arena);
+    const struct arena_cuda *arena =
+        (const void *)((const char *)later - offsetof(struct arena_cuda, later));
+    for (uint32_t i = 0; i < arena->nborrowers; i++)
+        if (!borrower_over(arena->borrowers[i]))
+            return false;
+    return true;
+}
+
+static void undo_later(struct uploader_later *later, const struct uploader_gpu *gpu)
+{
+    struct arena_cuda *arena = (void *)((char *)later - offsetof(struct arena_cuda, later));
+    struct error err;
+    if (!gpu)
+        end(arena, uploader_name(arena->uploader));
+    else
+        end(arena, undo(arena, gpu, &err) < 0 ? err.text : NULL);
+}
+
+void arena_cuda_free(struct arena_cuda *arena)
+{
+    struct error err;
+    if (!arena)
+        return;
+    arena->later = (struct uploader_later){.due = unmapped, .run = undo_later};
+    if (!unmapped(&arena->later))
+        uploader_run_later(arena->uploader, &arena->later);
+    else
+        end(arena, uploader_run(arena->uploader, undo, arena, &err) < 0 ? err.text : NULL);
 }
 
 const struct arena_cuda_offer *arena_cuda_offer(const struct arena_cuda *arena)

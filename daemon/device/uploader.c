@@ -13,7 +13,8 @@
 
 enum { FLIGHTS = 8 }; /* copies on the stream at once */
 
-#define POLL_NS 30000L  /* between two looks at an event */
+#define POLL_NS 30000L /* between two looks at an event */
+#define LATER_NS (CLOCK_SECOND / 10)
 #define SLACK_NS 5000UL /* of the kernel's timers, for that */
 #define JOIN_S 1
 
@@ -41,9 +42,11 @@ struct uploader {
     pthread_cond_t work, done; /* for the thread; a job is over */
     struct job *jobs, **last_job;
     struct upload *uploads, **last_upload;
+    struct uploader_later *laters;
+    uint64_t look_at; /* the laters next */
     uint32_t users;
     uint64_t unused_since;
-    bool stop, active, kept, let_go;
+    bool stop, active, let_go;
     struct error lost; /* code 0: it is not; under the mutex, written by the thread */
     uint64_t lent, copied;
     /* The thread's own. */
@@ -274,13 +277,48 @@ static void fail_copies(struct uploader *uploader)
         finish(uploader, next_upload(uploader), &uploader->lost);
 }
 
+static void drop(struct uploader *uploader)
+{
+    if (--uploader->users == 0)
+        uploader->unused_since = clock_ns();
+    pthread_cond_signal(&uploader->work);
+}
+
+static void look_at_laters(struct uploader *uploader)
+{
+    struct uploader_later *due = NULL, *later;
+    for (struct uploader_later **at = &uploader->laters; (later = *at);) {
+        if (!later->due(later)) {
+            at = &later->next;
+            continue;
+        }
+        *at = later->next;
+        later->next = due;
+        due = later;
+    }
+    uploader->look_at = clock_ns() + LATER_NS;
+    while ((later = due)) {
+        due = later->next;
+        bool lost = uploader->lost.code;
+        pthread_mutex_unlock(&uploader->mutex);
+        later->run(later, lost ? NULL : &uploader->gpu);
+        pthread_mutex_lock(&uploader->mutex);
+        drop(uploader);
+    }
+}
+
+static void wait_until(struct uploader *uploader, uint64_t end)
+{
+    const struct timespec until = {(time_t)(end / CLOCK_SECOND), (long)(end % CLOCK_SECOND)};
+    pthread_cond_timedwait(&uploader->work, &uploader->mutex, &until);
+}
+
 /* The context goes when it was not used for long enough. */
 static void idle(struct uploader *uploader)
 {
     uint64_t now = clock_ns(), end = uploader->unused_since + uploader->times.idle_ns;
     if (now < end && !uploader->stop && !uploader->let_go) {
-        const struct timespec until = {(time_t)(end / CLOCK_SECOND), (long)(end % CLOCK_SECOND)};
-        pthread_cond_timedwait(&uploader->work, &uploader->mutex, &until);
+        wait_until(uploader, end);
         return;
     }
     uploader->active = uploader->let_go = false;
@@ -303,10 +341,14 @@ static void *uploader_main(void *context)
             start_copy(uploader);
         else if (uploader->nflights)
             look_at_first(uploader);
-        else if (uploader->active && !uploader->users && !uploader->kept && !uploader->lost.code)
+        else if (uploader->laters && clock_ns() >= uploader->look_at)
+            look_at_laters(uploader);
+        else if (uploader->active && !uploader->users && !uploader->lost.code)
             idle(uploader);
         else if (uploader->stop)
             break;
+        else if (uploader->laters)
+            wait_until(uploader, uploader->look_at);
         else
             pthread_cond_wait(&uploader->work, &uploader->mutex);
     }
@@ -342,14 +384,13 @@ bool uploader_free(struct uploader *uploader)
 {
     struct timespec until;
     pthread_mutex_lock(&uploader->mutex);
-    uploader->stop = !uploader->kept;
+    uploader->stop = true;
+    uploader->look_at = 0;
     pthread_cond_signal(&uploader->work);
     pthread_mutex_unlock(&uploader->mutex);
-    if (!uploader->stop)
-        return false;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += JOIN_S;
-    if (pthread_timedjoin_np(uploader->thread, NULL, &until) != 0)
+    if (pthread_timedjoin_np(uploader->thread, NULL, &until) != 0 || uploader->laters)
         return false;
     pthread_cond_destroy(&uploader->work);
     pthread_cond_destroy(&uploader->done);
@@ -387,8 +428,16 @@ int uploader_hold(struct uploader *uploader, struct error *err)
 void uploader_drop(struct uploader *uploader)
 {
     pthread_mutex_lock(&uploader->mutex);
-    if (--uploader->users == 0)
-        uploader->unused_since = clock_ns();
+    drop(uploader);
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+void uploader_run_later(struct uploader *uploader, struct uploader_later *later)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    later->next = uploader->laters;
+    uploader->laters = later;
+    uploader->users++;
     pthread_cond_signal(&uploader->work);
     pthread_mutex_unlock(&uploader->mutex);
 }
@@ -411,13 +460,6 @@ uint32_t uploader_let_go(struct uploader *uploader)
     pthread_cond_signal(&uploader->work);
     pthread_mutex_unlock(&uploader->mutex);
     return users;
-}
-
-void uploader_keep(struct uploader *uploader)
-{
-    pthread_mutex_lock(&uploader->mutex);
-    uploader->kept = true;
-    pthread_mutex_unlock(&uploader->mutex);
 }
 
 void uploader_lend(struct uploader *uploader, uint64_t bytes)

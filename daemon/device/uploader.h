@@ -54,8 +54,8 @@ typedef int (*uploader_task)(void *context, const struct uploader_gpu *gpu, stru
 /* Takes nothing of the GPU yet. -EAGAIN: no thread. */
 int uploader_new(const struct uploader_device *device, const struct uploader_times *times,
                  struct uploader **out, struct error *err);
-/* Nobody holds it any more. False: its thread hangs in the driver, or it is to keep what it has;
- * then nothing was freed. */
+/* Nobody holds it any more. False: its thread hangs in the driver, or something is not due that was
+ * to be run later; then nothing was freed, and the process has to end by _exit. */
 bool uploader_free(struct uploader *uploader);
 
 /* The context is there from now on, until as many drops. -ENODEV with the reason. */
@@ -73,10 +73,19 @@ int uploader_settle(struct uploader *uploader, struct error *err);
 /* Copies in the order of the calls; held. Any thread, does not block. */
 void uploader_copy(struct uploader *uploader, struct upload *upload);
 
+/* What is to be done once something else has ended, which due tells: looked at ten times a second
+ * on the uploader's thread, which then calls run, with the context current, or NULL on a GPU that
+ * is lost. */
+struct uploader_later {
+    struct uploader_later *next;
+    bool (*due)(const struct uploader_later *later);
+    void (*run)(struct uploader_later *later, const struct uploader_gpu *gpu);
+};
+/* Holds the GPU until it has run. Belongs to the uploader until then. Any thread. */
+void uploader_run_later(struct uploader *uploader, struct uploader_later *later);
+
 /* The context goes now; the number of those who hold it where it cannot. Any thread. */
 uint32_t uploader_let_go(struct uploader *uploader);
-/* For a daemon that ends: the context stays as it is until the process is gone. */
-void uploader_keep(struct uploader *uploader);
 
 /* Memory of the GPU is lent to clients, or comes back. */
 void uploader_lend(struct uploader *uploader, uint64_t bytes);

@@ -48,7 +48,7 @@ int ferry_new(const struct ferry_params *params, struct ferry **out, struct erro
         code = arena_cuda_new(params->uploader, params->kind, params->slots, params->slot_bytes,
                               &ferry->arena, err);
     if (code < 0) {
-        ferry_free(ferry, false);
+        ferry_free(ferry);
         return code;
     }
     ferry->berths = staging_slots(ferry->staging);
@@ -136,7 +136,12 @@ const struct arena_cuda_offer *ferry_offer(const struct ferry *ferry)
     return arena_cuda_offer(ferry->arena);
 }
 
-void ferry_free(struct ferry *ferry, bool keep)
+void ferry_lend(struct ferry *ferry, struct borrower *borrower)
+{
+    arena_cuda_lend(ferry->arena, borrower);
+}
+
+void ferry_free(struct ferry *ferry)
 {
     if (!ferry)
         return;
@@ -144,10 +149,7 @@ void ferry_free(struct ferry *ferry, bool keep)
     while (ferry->under_way)
         pthread_cond_wait(&ferry->landed, &ferry->mutex);
     pthread_mutex_unlock(&ferry->mutex);
-    if (keep && ferry->arena && ferry_offer(ferry)->kind == DLP_MEMORY_IPC)
-        arena_cuda_keep(ferry->arena);
-    else
-        arena_cuda_free(ferry->arena);
+    arena_cuda_free(ferry->arena);
     staging_free(ferry->staging);
     if (ferry->holds)
         uploader_drop(ferry->params.uploader);

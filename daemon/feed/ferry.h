@@ -41,8 +41,9 @@ void ferry_cancel(struct ferry *ferry);
 void ferry_carry(struct ferry *ferry, struct batch *batch);
 
 const struct arena_cuda_offer *ferry_offer(const struct ferry *ferry);
-/* Waits for what is under way. No thread boards or carries any more. keep: memory that was passed
- * on by a handle stays, for a daemon that ends. Helper thread. */
-void ferry_free(struct ferry *ferry, bool keep);
+/* arena_cuda_lend. */
+void ferry_lend(struct ferry *ferry, struct borrower *borrower);
+/* Waits for what is under way. No thread boards or carries any more. Helper thread. */
+void ferry_free(struct ferry *ferry);
 
 #endif

@@ -141,8 +141,11 @@ static void on_send(void *context, const Dlp__Envelope *env, const int *fds, siz
     dlp_frame_pack(env, bytes);
     peer->replies[peer->count++] = dlp_frame_unpack(bytes, size, DLP_UNPACK_TO_CLIENT_MAX);
     ck_assert_ptr_nonnull(peer->replies[peer->count - 1]);
-    if (nfds)
-        peer->fd = dup(fds[0]);
+    if (env->body_case == DLP__ENVELOPE__BODY_ATTACH_REPLY) {
+        if (peer->fd >= 0)
+            close(peer->fd);
+        peer->fd = nfds ? dup(fds[0]) : -1;
+    }
     free(bytes);
 }
 

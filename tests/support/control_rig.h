@@ -18,7 +18,7 @@ struct rig_peer {
     struct session *session;
     Dlp__Envelope *replies[RIG_REPLIES_MAX];
     uint32_t count, seen;
-    int fd; /* that came with the AttachReply */
+    int fd; /* that came with the last AttachReply; -1 = none */
 };
 
 extern struct control *rig_control;

@@ -5,6 +5,9 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "device/uploaders.h"
+
 #define UUIDS "01010101010101010101010101010101,02020202020202020202020202020202"
 
 uint8_t gtr_uuid[16], gtr_other_uuid[16];
@@ -67,6 +70,7 @@ void gtr_await_offer(struct gtr *trainer)
     const Dlp__Envelope *env = rig_await(trainer->peer, DLP__ENVELOPE__BODY_ATTACH_REPLY);
     trainer->offer = env->attach_reply;
     trainer->offer_nonce = env->attach_reply->nonce_offset;
+    trainer->number = env->attach_reply->offer;
     ck_assert_uint_eq(env->id, GTR_ATTACH_ID);
 }
 
@@ -109,6 +113,7 @@ void gtr_say_check(struct gtr *trainer, const void *nonce, size_t size)
     message.nonce = (ProtobufCBinaryData){size, (uint8_t *)nonce};
     message.step = "cuMemMap";
     message.result = size ? 0 : 205;
+    message.offer = trainer->number;
     SAY(trainer->peer, 0, ARENA_CHECK, arena_check, &message);
 }
 
@@ -130,6 +135,22 @@ void gtr_attach(struct gtr *trainer, pid_t pid, Dlp__Attach message)
     gtr_say_attach(trainer, pid, message);
     gtr_await_offer(trainer);
     gtr_check_offer(trainer);
+}
+
+uint64_t gtr_lent(void)
+{
+    struct uploader_state state;
+    const char *name = "GPU-01010101-0101-0101-0101-010101010101";
+    ck_assert(uploaders_state(rig_control->options.uploaders, name, &state));
+    return state.lent;
+}
+
+void gtr_await_nothing_lent(void)
+{
+    uint64_t end = clock_ns() + 60 * CLOCK_SECOND;
+    while (gtr_lent() && clock_ns() < end)
+        usleep(10000);
+    ck_assert_uint_eq(gtr_lent(), 0);
 }
 
 void gtr_unmap(struct gtr *trainer)

@@ -73,6 +73,22 @@ START_TEST(test_no_answer)
 }
 END_TEST
 
+/* It has read what it takes for the right bytes, and goes on as one that is attached. */
+START_TEST(test_takes_itself_for_attached)
+{
+    struct gtr trainer;
+    uint8_t nonce[DLP_NONCE] = {0};
+    Dlp__Wait wait = DLP__WAIT__INIT;
+    Dlp__Seek seek = DLP__SEEK__INIT;
+    gtr_say_attach(&trainer, 1, gtr_wish(gtr_uuid, false));
+    gtr_await_offer(&trainer);
+    gtr_say_check(&trainer, nonce, sizeof nonce);
+    SAY(trainer.peer, 3, WAIT, wait, &wait);
+    SAY(trainer.peer, 4, SEEK, seek, &seek);
+    gtr_expect_host(&trainer, "other bytes");
+}
+END_TEST
+
 static const char *expect_refusal(struct gtr *trainer)
 {
     const char *text = rig_await_error(trainer->peer, GTR_ATTACH_ID, DLP_ERROR_GPU);
@@ -286,6 +302,30 @@ START_TEST(test_members_of_a_group)
 }
 END_TEST
 
+/* The others leave while it maps, and then it cannot read it: the group's end comes first. */
+START_TEST(test_last_member_is_refused)
+{
+    struct gtr first, last;
+    rig_small.share = SHARE_MIRROR;
+    gtr_attach(&first, 1, member(gtr_uuid));
+    gtr_take_batches(&first, 3);
+    gtr_say_attach(&last, 2, member(gtr_uuid));
+    gtr_await_offer(&last);
+    gtr_leave(&first);
+    gtr_say_check(&last, NULL, 0);
+    rig_expect_text(rig_await_error(last.peer, GTR_ATTACH_ID, DLP_ERROR_GPU), "group default",
+                    "CUDA_ERROR_MAP_FAILED");
+    ck_assert_int_eq(last.peer->session->state, SESSION_CLOSING);
+    Dlp__Attach again = member(NULL);
+    SAY(last.peer, 7, ATTACH, attach, &again);
+    rig_await_error(last.peer, 7, DLP_ERROR_BAD_REQUEST);
+    while (last.peer->session->state != SESSION_GREETED)
+        rig_turn();
+    SAY(last.peer, GTR_ATTACH_ID, ATTACH, attach, &again);
+    gtr_expect_host(&last, "");
+}
+END_TEST
+
 /* The one who was to open it has gone, or could not read it. */
 START_TEST(test_opener_gives_up)
 {
@@ -331,6 +371,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_other_bytes);
     tcase_add_test(tcase, test_cannot_be_mapped);
     tcase_add_test(tcase, test_no_answer);
+    tcase_add_test(tcase, test_takes_itself_for_attached);
     tcase_add_test(tcase, test_a_gpu_or_nothing);
     tcase_add_test(tcase, test_settings);
     tcase_add_test(tcase, test_wrong_wishes);
@@ -338,6 +379,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_trainer_vanishes);
     tcase_add_test(tcase, test_letting_go);
     tcase_add_test(tcase, test_members_of_a_group);
+    tcase_add_test(tcase, test_last_member_is_refused);
     tcase_add_test(tcase, test_opener_gives_up);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */
