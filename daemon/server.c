@@ -21,6 +21,7 @@
 #define MODE_USER 0600
 #define MODE_SYSTEM 0660
 #define STOP_MS 4500   /* of the 5 s that a stop may take */
+#define DRIVER_MS 300  /* more, for the NVIDIA driver to come to its end */
 #define STATUS_MS 5000 /* between two STATUS lines, where no watchdog wants more */
 #define HELPERS "16"   /* threads that open files and arenas; some may hang in storage */
 #define KEEP_SHARE 64  /* of memory, by each heap */
@@ -43,6 +44,7 @@ struct server {
     uv_timer_t deadline; /* of a stop */
     uv_timer_t watchdog;
     bool stopping;
+    uint64_t stop_by; /* ns */
 };
 
 static void raise_file_limit(void)
@@ -80,6 +82,7 @@ static void on_signal(uv_signal_t *signal, int number)
     if (server->stopping)
         end_now(server, "a second signal came");
     server->stopping = true;
+    server->stop_by = clock_ns() + (STOP_MS + DRIVER_MS) * CLOCK_MS;
     log_notice("%s: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
     sd_tell_stopping();
     listen_close(server->listener);
@@ -191,10 +194,11 @@ static void end_all(struct server *server)
     orphans_free(server->orphans);
     budget_free(server->budget);
     free(server->cache_dir);
-    bool hangs = !gpus_free(server->gpus);
+    uint64_t until = server->stop_by;
+    bool hangs = !gpus_free(server->gpus, until);
     if (hangs)
         log_warning("the NVIDIA driver does not answer: ending without waiting for it");
-    if (!uploaders_free(server->uploaders) || hangs)
+    if (!uploaders_free(server->uploaders, until) || hangs)
         _exit(EXIT_SUCCESS);
 }
 
@@ -222,6 +226,8 @@ int server_run(const struct server_options *options, struct error *err)
     if (rc == 0) {
         sd_tell_ready();
         uv_run(&server.loop, UV_RUN_DEFAULT);
+    } else {
+        server.stop_by = clock_ns() + DRIVER_MS * CLOCK_MS;
     }
     end_all(&server);
     return rc;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #define NAME_SIZE 16 /* of the kernel, with its NUL */
@@ -37,4 +38,10 @@ pthread_t thread_start(const char *name, void *(*run)(void *context), void *cont
         abort();
     }
     return thread;
+}
+
+bool thread_join_until(pthread_t thread, uint64_t until)
+{
+    const struct timespec end = {(time_t)(until / CLOCK_SECOND), (long)(until % CLOCK_SECOND)};
+    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &end) == 0;
 }

@@ -56,7 +56,7 @@ void admit_cancel(struct admit *admit)
     if (stage == ADMIT_DATASET)
         datasets_leave(admit->session->control->datasets, &admit->waiter);
     if (stage == ADMIT_DATASET || stage == ADMIT_GROUP || stage == ADMIT_GATHER ||
-        stage == ADMIT_MEMORY || (stage == ADMIT_CHECK && !admit->opens))
+        stage == ADMIT_MEMORY || stage == ADMIT_GPU || (stage == ADMIT_CHECK && !admit->opens))
         admit_drop(admit);
     else if (stage == ADMIT_CHECK)
         admit_have_feed(admit);
@@ -137,8 +137,8 @@ static void join(struct admit *admit)
 
 void admit_retry(struct admit *admit)
 {
-    if (admit->stage == ADMIT_MEMORY)
-        admit_take_memory(admit);
+    if (admit->stage == ADMIT_MEMORY || admit->stage == ADMIT_GPU)
+        admit_take_memory(admit, clock_ns());
     else if (admit->stage == ADMIT_GROUP)
         admit_go_on(admit);
 }
@@ -168,6 +168,9 @@ void admit_tick(struct admit *admit, uint64_t now)
         break;
     case ADMIT_MEMORY:
         admit_wait_on(admit, now);
+        break;
+    case ADMIT_GPU:
+        admit_take_memory(admit, now);
         break;
     case ADMIT_CHECK:
         admit_check_tick(admit, now);

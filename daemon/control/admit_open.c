@@ -130,11 +130,9 @@ void admit_have_feed(struct admit *admit)
         wake_others(group);
 }
 
-static void opened(uv_work_t *work, int status)
+/* The feed, or why there is none. */
+static void go_on_with(struct admit *admit, bool gpu)
 {
-    struct admit *admit = work->data;
-    (void)status;
-    bool gpu = admit->group->handoff.kind != DLP_MEMORY_HOST;
     if (admit->feed && gpu && !admit->cancelled)
         admit_wait_for_check(admit, admit->feed, admit->first);
     else if (admit->feed)
@@ -147,6 +145,18 @@ static void opened(uv_work_t *work, int status)
         admit_fail(admit, code_of(admit->err.code), admit->err.text);
 }
 
+static void opened(uv_work_t *work, int status)
+{
+    struct admit *admit = work->data;
+    struct control *control = admit->session->control;
+    bool gpu = admit->group->handoff.kind != DLP_MEMORY_HOST;
+    (void)status;
+    control->gpu_opens -= gpu;
+    go_on_with(admit, gpu);
+    if (gpu)
+        control_settled(control); /* others wait for that */
+}
+
 /* After our restart the members come back, each for a batch of its own: the feed begins with the
  * first of these. */
 static void begin_with_the_least(struct group *group)
@@ -156,7 +166,7 @@ static void begin_with_the_least(struct group *group)
             group->params.first = s->place;
 }
 
-void admit_take_memory(struct admit *admit)
+void admit_take_memory(struct admit *admit, uint64_t now)
 {
     struct error err = {0};
     int rc = allowance_check(admit->group, &err);
@@ -166,8 +176,11 @@ void admit_take_memory(struct admit *admit)
         admit_fail(admit, DLP_ERROR_NO_MEMORY, err.text);
         return;
     }
+    if (admit_wait_for_gpu(admit, now))
+        return;
     group_promise(admit->group);
     begin_with_the_least(admit->group);
+    admit->session->control->gpu_opens += admit->group->handoff.kind != DLP_MEMORY_HOST;
     admit_run(admit, ADMIT_OPEN, open_feed, opened);
 }
 
@@ -175,7 +188,7 @@ void admit_wait_on(struct admit *admit, uint64_t now)
 {
     admit_progress(admit, "waiting for memory that others give back", 0, 0);
     if (admit->presses || now - admit->waits_since > MEMORY_WAIT_NS)
-        admit_take_memory(admit);
+        admit_take_memory(admit, now);
 }
 
 static void reckoned(uv_work_t *work, int status)
@@ -191,7 +204,7 @@ static void reckoned(uv_work_t *work, int status)
     if (admit->err.code)
         admit_fail(admit, code_of(admit->err.code), admit->err.text);
     else
-        admit_take_memory(admit);
+        admit_take_memory(admit, clock_ns());
 }
 
 static void begin_to_reckon(struct admit *admit)
@@ -215,7 +228,7 @@ void admit_fall_back(struct admit *admit, const char *reason)
                           admit->session->life >= 0, &refusal))
         admit_fail(admit, refusal.code, refusal.text);
     else
-        admit_take_memory(admit);
+        admit_take_memory(admit, clock_ns());
 }
 
 /* Members that have come back, and as many as those who know say there were. */

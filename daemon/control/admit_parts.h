@@ -1,7 +1,8 @@
 /* The inside of an attach, for the files admit*.c alone.
  *
  * admit.c: its life, and how it joins a group; admit_open.c: how it opens the group's feed;
- * admit_check.c: what memory of a GPU is offered, and whether the client can read it. */
+ * admit_gpu.c: when a GPU's driver is asked for memory; admit_check.c: what memory of a GPU is
+ * offered, and whether the client can read it. */
 #ifndef ADMIT_PARTS_H
 #define ADMIT_PARTS_H
 
@@ -18,6 +19,7 @@ enum admit_stage {
     ADMIT_NAME,    /* helper: who the user is */
     ADMIT_RECKON,  /* helper: that, and how much memory */
     ADMIT_MEMORY,  /* waits for memory that is being given back */
+    ADMIT_GPU,     /* waits until the driver of a GPU may be asked */
     ADMIT_OPEN,    /* helper: the feed */
     ADMIT_CHECK,   /* waits for what the client reads of the memory offered */
     ADMIT_UNDO,    /* waits for the end of a feed whose memory it could not read */
@@ -63,7 +65,9 @@ void admit_go_on(struct admit *admit);
 void admit_open(struct admit *admit); /* opens the feed of its group */
 void admit_gather(struct admit *admit, uint64_t now);
 void admit_wait_on(struct admit *admit, uint64_t now); /* for memory */
-void admit_take_memory(struct admit *admit);
+void admit_take_memory(struct admit *admit, uint64_t now);
+/* True: a GPU's driver cannot be asked now. It waits, or has begun to try another way. */
+bool admit_wait_for_gpu(struct admit *admit, uint64_t now);
 /* The feed is the group's, for good. */
 void admit_have_feed(struct admit *admit);
 /* The kind of memory cannot be had: another one, or the end. */

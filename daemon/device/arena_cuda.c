@@ -161,6 +161,8 @@ int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slo
                                  .slots = slots,
                                  .slot_bytes = slot_bytes};
     int code = uploader_run(uploader, make, arena, err);
+    if (code == -ETIMEDOUT)
+        return -ENODEV;
     if (code == 0) {
         uploader_lend(uploader, arena->offer.bytes);
         arena->lent = true;
@@ -219,10 +221,13 @@ void arena_cuda_free(struct arena_cuda *arena)
     if (!arena)
         return;
     arena->later = (struct uploader_later){.due = unmapped, .run = undo_later};
-    if (!unmapped(&arena->later))
+    if (!unmapped(&arena->later)) {
         uploader_run_later(arena->uploader, &arena->later);
-    else
-        end(arena, uploader_run(arena->uploader, undo, arena, &err) < 0 ? err.text : NULL);
+        return;
+    }
+    int code = uploader_run(arena->uploader, undo, arena, &err);
+    if (code != -ETIMEDOUT)
+        end(arena, code < 0 ? err.text : NULL);
 }
 
 const struct arena_cuda_offer *arena_cuda_offer(const struct arena_cuda *arena)

@@ -61,16 +61,13 @@ static int touch(uint8_t *at, uint64_t bytes)
     return 0;
 }
 
-struct pin {
-    uint8_t *at;
-    uint64_t bytes;
-};
-
+/* The next slot. Nothing of staging is looked at after the call, in which the driver may hang. */
 static int pin(void *context, const struct uploader_gpu *gpu, struct error *err)
 {
-    const struct pin *it = context;
+    const struct staging *staging = context;
+    void *slot = staging_slot(staging, staging->pinned);
     return uploader_check(gpu->uploader,
-                          gpu->cuda->host_register(it->at, it->bytes, DLP_CU_HOST_PORTABLE),
+                          gpu->cuda->host_register(slot, staging->slot_bytes, DLP_CU_HOST_PORTABLE),
                           "cuMemHostRegister", err);
 }
 
@@ -85,13 +82,12 @@ static int unpin(void *context, const struct uploader_gpu *gpu, struct error *er
     return code ? -ENODEV : 0;
 }
 
-static void pin_slot(struct staging *staging, uint32_t slot)
+static void pin_slot(struct staging *staging)
 {
     struct error err;
-    struct pin it = {staging_slot(staging, slot), staging->slot_bytes};
     if (staging->unpinned)
         return;
-    if (uploader_run(staging->uploader, pin, &it, &err) == 0) {
+    if (uploader_run(staging->uploader, pin, staging, &err) == 0) {
         staging->pinned++;
         return;
     }
@@ -114,7 +110,7 @@ int staging_reserve(struct staging *staging, uint32_t slot, struct error *err)
     if (code < 0)
         return error_set(err, code, "cannot reserve %" PRIu64 " bytes to copy batches from: %s",
                          staging->slot_bytes, strerror(-code));
-    pin_slot(staging, slot);
+    pin_slot(staging);
     slots_reserved(staging->slots, slot);
     return 0;
 }
@@ -134,7 +130,8 @@ void staging_free(struct staging *staging)
     struct error err;
     if (!staging)
         return;
-    if (uploader_run(staging->uploader, unpin, staging, &err) == 0) {
+    int code = uploader_run(staging->uploader, unpin, staging, &err);
+    if (code == 0) {
         munmap(staging->base, staging->bytes);
         budget_give(staging->budget, BUDGET_SLOTS, staging->bytes);
     } else {
@@ -142,5 +139,6 @@ void staging_free(struct staging *staging)
                     (double)staging->bytes / MB);
     }
     slots_free(staging->slots);
-    free(staging);
+    if (code != -ETIMEDOUT)
+        free(staging);
 }

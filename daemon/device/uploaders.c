@@ -32,11 +32,11 @@ struct uploaders *uploaders_new(const struct uploader_times *times)
     return uploaders;
 }
 
-bool uploaders_free(struct uploaders *uploaders)
+bool uploaders_free(struct uploaders *uploaders, uint64_t until)
 {
     struct entry *entry;
     while ((entry = uploaders->entries)) {
-        if (!uploader_free(entry->gpu.uploader))
+        if (!uploader_free(entry->gpu.uploader, until))
             return false;
         uploaders->entries = entry->next;
         free(entry);
@@ -180,6 +180,15 @@ bool uploaders_state(struct uploaders *uploaders, const char *name, struct uploa
     if (uploader)
         uploader_state(uploader, out);
     return uploader;
+}
+
+void uploaders_watch(struct uploaders *uploaders)
+{
+    pthread_mutex_lock(&uploaders->list);
+    struct entry *entry = uploaders->entries;
+    pthread_mutex_unlock(&uploaders->list);
+    for (; entry; entry = entry->next) /* they stay, and new ones come first */
+        uploader_watch(entry->gpu.uploader);
 }
 
 uint32_t uploaders_let_go(struct uploaders *uploaders, const char *name)

@@ -9,6 +9,7 @@
 #include "control/control.h"
 #include "control/session.h"
 #include "dataload.pb-c.h"
+#include "device/uploader.h"
 
 #define RIG_RECORDS 26
 #define RIG_BATCH 4
@@ -25,6 +26,7 @@ extern struct control *rig_control;
 extern struct budget *rig_budget;
 extern struct orphans *rig_orphans;
 extern struct feed_spec rig_small;
+extern struct uploader_times rig_times; /* else the daemon's */
 extern bool rig_kept;           /* by the end something of a GPU is kept for trainers that map it */
 extern uint64_t rig_kept_bytes; /* of the budget: a GPU was lost */
 

@@ -67,7 +67,7 @@ static void teardown(void)
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     workers_free(workers);
-    ck_assert(gpus_free(gpus));
+    ck_assert(gpus_free(gpus, UINT64_MAX));
     budget_free(budget);
 }
 

@@ -2,6 +2,7 @@
  * and what comes where it cannot. */
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -197,6 +198,88 @@ START_TEST(test_trainer_vanishes)
 }
 END_TEST
 
+static struct gtr waiting[6];
+
+/* More of them than there are helper threads; and one without a GPU, which is not held up. */
+static void attach_many(void)
+{
+    static char jobs[6][4];
+    for (int i = 0; i < 6; i++) {
+        snprintf(jobs[i], sizeof jobs[i], "j%d", i);
+        Dlp__Attach message = i < 5 ? gtr_wish(gtr_uuid, false) : rig_attach("small");
+        message.job = jobs[i];
+        gtr_say_attach(&waiting[i], i + 1, message);
+    }
+    gtr_await_offer(&waiting[5]);
+    rig_next_ready(waiting[5].peer);
+}
+
+/* So many of the five wait for this. */
+static void await_words(int expected, const char *words)
+{
+    int count = 0;
+    uint64_t end = clock_ns() + 10 * CLOCK_SECOND;
+    while (count != expected && clock_ns() < end) {
+        rig_turn();
+        count = 0;
+        for (int i = 0; i < 5; i++)
+            count += strcmp(admit_waits_for(waiting[i].peer->session->admit), words) == 0;
+    }
+    ck_assert_int_eq(count, expected);
+}
+
+/* The driver does not say what GPUs there are: nobody waits for it on a thread. */
+START_TEST(test_driver_without_a_list)
+{
+    setenv("STANDIN_INIT_S", "600", 1);
+    rig_setup();
+    attach_many();
+    await_words(5, "waiting for the NVIDIA driver, which is asked for its GPUs");
+    for (int i = 0; i < 5; i++) {
+        struct admit *admit = waiting[i].peer->session->admit;
+        admit_tick(admit, clock_ns() + 31 * CLOCK_SECOND);
+        gtr_await_offer(&waiting[i]);
+        ck_assert_uint_eq(waiting[i].offer->memory, DLP_MEMORY_HOST);
+        ck_assert(strstr(waiting[i].offer->memory_why, "has not said within 30 s which GPUs"));
+    }
+    _exit(0);
+}
+END_TEST
+
+/* It answers later. */
+START_TEST(test_driver_with_a_late_list)
+{
+    struct gtr trainer;
+    setenv("STANDIN_INIT_S", "1", 1);
+    rig_setup();
+    gtr_attach(&trainer, 1, gtr_wish(gtr_uuid, true));
+    gtr_take_batches(&trainer, 3);
+    gtr_leave(&trainer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
+/* It does not return from a call: some wait for that on threads, others for them, and then all. */
+START_TEST(test_driver_that_hangs)
+{
+    setenv("UV_THREADPOOL_SIZE", "5", 1);
+    setenv("STANDIN_FAULTS", "cuDevicePrimaryCtxRetain:1:stay", 1);
+    rig_times = uploader_times;
+    rig_times.call_ns = 6 * CLOCK_SECOND;
+    rig_setup();
+    attach_many();
+    await_words(1, "waiting for 4 other trainers whose memory on GPUs is being made");
+    for (int i = 0; i < 5; i++) {
+        gtr_await_offer(&waiting[i]);
+        ck_assert_uint_eq(waiting[i].offer->memory, DLP_MEMORY_HOST);
+        ck_assert(strstr(waiting[i].offer->memory_why, "its driver has not returned from a call"));
+        rig_next_ready(waiting[i].peer);
+    }
+    _exit(0);
+}
+END_TEST
+
 START_TEST(test_gpu_is_lost)
 {
     struct gtr trainer, next;
@@ -385,6 +468,9 @@ int main(int argc, char **argv)
     tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_loop_test(tcase, test_gpu_in_trouble, 0, sizeof troubles / sizeof *troubles);
+    tcase_add_test(tcase, test_driver_without_a_list);
+    tcase_add_test(tcase, test_driver_with_a_late_list);
+    tcase_add_test(tcase, test_driver_that_hangs);
     tcase_add_test(tcase, test_gpu_is_lost);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
