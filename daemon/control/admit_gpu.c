@@ -5,9 +5,10 @@
 #include "control/admit_parts.h"
 #include "device/gpus.h"
 
-#define ASKED_NS (30 * CLOCK_SECOND) /* for the driver to say what GPUs there are */
-#define LOOK_MS 20                   /* between two looks for that, while somebody waits */
-#define OPENS_MAX 4U                 /* of the helper threads: a driver that hangs holds them */
+#define ASKED_NS (30 * CLOCK_SECOND)  /* for the driver to say what GPUs there are */
+#define OTHERS_NS (60 * CLOCK_SECOND) /* for memory that is made for others */
+#define LOOK_MS 20                    /* between two looks for that, while somebody waits */
+#define OPENS_MAX 4U                  /* of the helper threads: a driver that hangs holds them */
 
 static void on_look(uv_timer_t *timer)
 {
@@ -39,13 +40,20 @@ static void wait_for_list(struct admit *admit, uint64_t now)
     admit_fall_back(admit, text);
 }
 
-static void wait_for_others(struct admit *admit)
+static void wait_for_others(struct admit *admit, uint64_t now)
 {
     char text[DLP_TEXT_MAX];
     uint32_t opens = admit->session->control->gpu_opens;
-    snprintf(text, sizeof text, "waiting for %u other trainer%s whose memory on GPUs is being made",
-             opens, plural(opens));
-    wait_for(admit, text);
+    if (!admit->gpu_since)
+        admit->gpu_since = now;
+    bool over = now - admit->gpu_since > OTHERS_NS;
+    snprintf(text, sizeof text, "%s%u other trainer%s whose memory on GPUs is being made%s",
+             over ? "" : "waiting for ", opens, plural(opens),
+             over ? " have held this one up for 60 s" : "");
+    if (over)
+        admit_fall_back(admit, text);
+    else
+        wait_for(admit, text);
 }
 
 bool admit_wait_for_gpu(struct admit *admit, uint64_t now)
@@ -56,7 +64,7 @@ bool admit_wait_for_gpu(struct admit *admit, uint64_t now)
     if (!gpus_list(control->options.gpus))
         wait_for_list(admit, now);
     else if (control->gpu_opens >= OPENS_MAX)
-        wait_for_others(admit);
+        wait_for_others(admit, now);
     else
         return false;
     return true;

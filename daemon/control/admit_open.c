@@ -130,6 +130,20 @@ void admit_have_feed(struct admit *admit)
         wake_others(group);
 }
 
+/* The number of slots is the feed's setting: where a GPU has no room for them a few may do. */
+static bool try_fewer_slots(struct admit *admit)
+{
+    struct group *group = admit->group;
+    uint32_t slots =
+        handoff_lower(&group->handoff, &admit->wish, group->params.slots, admit->err.text);
+    if (!slots)
+        return false;
+    group->params.slots = slots;
+    group_give_memory(group);
+    admit_take_memory(admit, clock_ns());
+    return true;
+}
+
 /* The feed, or why there is none. */
 static void go_on_with(struct admit *admit, bool gpu)
 {
@@ -139,7 +153,9 @@ static void go_on_with(struct admit *admit, bool gpu)
         admit_have_feed(admit);
     else if (admit->cancelled)
         admit_drop(admit);
-    else if (gpu && admit->err.code == -ENODEV)
+    else if (gpu && admit->err.code == -ENOSPC && try_fewer_slots(admit))
+        return;
+    else if (gpu && (admit->err.code == -ENODEV || admit->err.code == -ENOSPC))
         admit_fall_back(admit, admit->err.text);
     else if (admit->err.code != -ENOMEM || !(wait_for_readers(admit) || wait_for_leavers(admit)))
         admit_fail(admit, code_of(admit->err.code), admit->err.text);
@@ -216,6 +232,14 @@ static void begin_to_reckon(struct admit *admit)
     admit_run(admit, ADMIT_RECKON, reckon, reckoned);
 }
 
+static void try_next_way(struct admit *admit)
+{
+    struct group *group = admit->group;
+    if (group->handoff.kind == DLP_MEMORY_HOST && group->handoff.slots)
+        group->params.slots = group->handoff.slots;
+    admit_take_memory(admit, clock_ns());
+}
+
 void admit_fall_back(struct admit *admit, const char *reason)
 {
     struct group *group = admit->group;
@@ -228,7 +252,7 @@ void admit_fall_back(struct admit *admit, const char *reason)
                           admit->session->life >= 0, &refusal))
         admit_fail(admit, refusal.code, refusal.text);
     else
-        admit_take_memory(admit, clock_ns());
+        try_next_way(admit);
 }
 
 /* Members that have come back, and as many as those who know say there were. */

@@ -43,6 +43,7 @@ struct admit {
     struct error err;
     char reason[DLP_TEXT_MAX]; /* of UNDO: why the memory offered is not taken */
     uint64_t waits_since;      /* for memory, for other members, for the check */
+    uint64_t gpu_since;        /* it waits for others that ask drivers of GPUs; 0 = it did not */
     bool presses;              /* on the budget */
     char waits_for[DLP_TEXT_MAX];
     struct mix_task *mix; /* of the helper; NULL = nothing to look at */

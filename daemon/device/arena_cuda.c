@@ -40,6 +40,16 @@ static int check(const struct uploader_gpu *gpu, dlp_cu_result code, const char 
     return uploader_check(gpu->uploader, code, symbol, err);
 }
 
+/* Of a call that takes memory. */
+static int check_room(const struct uploader_gpu *gpu, dlp_cu_result code, const char *symbol,
+                      struct error *err)
+{
+    int failed = check(gpu, code, symbol, err);
+    if (code == DLP_CU_OUT_OF_MEMORY)
+        failed = err->code = -ENOSPC;
+    return failed;
+}
+
 static int choose_size(struct arena_cuda *arena, const struct uploader_gpu *gpu, struct error *err)
 {
     const dlp_cu_allocation kind = kind_of(gpu);
@@ -57,7 +67,7 @@ static int choose_size(struct arena_cuda *arena, const struct uploader_gpu *gpu,
     arena->offer.bytes = (used + granule - 1) / granule * granule;
     if (arena->offer.bytes <= room)
         return 0;
-    return error_set(err, -ENODEV,
+    return error_set(err, -ENOSPC,
                      "%s: %u slots of %.1f MB take %.1f MB of its memory, and %.1f MB of %.1f MB "
                      "are free: lower slots or batch",
                      uploader_name(gpu->uploader), arena->slots, (double)arena->slot_bytes / MB,
@@ -67,7 +77,8 @@ static int choose_size(struct arena_cuda *arena, const struct uploader_gpu *gpu,
 static int make_ipc(struct arena_cuda *arena, const struct uploader_gpu *gpu, struct error *err)
 {
     const struct dlp_cuda *cuda = gpu->cuda;
-    int code = check(gpu, cuda->memory_alloc(&arena->at, arena->offer.bytes), "cuMemAlloc", err);
+    int code =
+        check_room(gpu, cuda->memory_alloc(&arena->at, arena->offer.bytes), "cuMemAlloc", err);
     arena->allocated = code == 0;
     return code ? code
                 : check(gpu, cuda->ipc_get(&arena->offer.handle, arena->at), "cuIpcGetMemHandle",
@@ -80,7 +91,8 @@ static int make_vmm(struct arena_cuda *arena, const struct uploader_gpu *gpu, st
     const dlp_cu_access access = {{DLP_CU_LOCATION_DEVICE, gpu->device}, DLP_CU_ACCESS_READWRITE};
     const struct dlp_cuda *cuda = gpu->cuda;
     uint64_t bytes = arena->offer.bytes;
-    int code = check(gpu, cuda->memory_create(&arena->memory, bytes, &kind, 0), "cuMemCreate", err);
+    int code =
+        check_room(gpu, cuda->memory_create(&arena->memory, bytes, &kind, 0), "cuMemCreate", err);
     arena->created = code == 0;
     if (code == 0)
         code = check(gpu, cuda->address_reserve(&arena->at, bytes, 0, 0, 0), "cuMemAddressReserve",

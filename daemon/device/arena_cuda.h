@@ -19,7 +19,8 @@ struct arena_cuda_offer {
 };
 
 /* Reserves it whole and writes the nonce. The uploader is held by the caller until after
- * arena_cuda_free. -ENODEV: the call that failed, and why; the GPU has nothing of it then. */
+ * arena_cuda_free. -ENOSPC: the GPU's memory is short; -ENODEV: the call that failed, and why. It
+ * has nothing of it then. */
 int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slots,
                    uint64_t slot_bytes, struct arena_cuda **out, struct error *err);
 /* It is offered by a handle. Before arena_cuda_free, by one thread. */

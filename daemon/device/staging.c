@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/numa.h"
 #include "base/system.h"
 
 #define MB 1e6
@@ -38,6 +39,7 @@ int staging_new(struct budget *budget, struct uploader *uploader, uint32_t slots
         return error_set(err, -ENOMEM, "cannot map %" PRIu64 " bytes to copy batches from: %s",
                          bytes, strerror(errno));
     }
+    numa_prefer(base, bytes, uploader_numa_node(uploader));
     struct staging *staging = *out = mem_new(sizeof *staging);
     *staging = (struct staging){.budget = budget,
                                 .uploader = uploader,

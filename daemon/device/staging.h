@@ -1,5 +1,6 @@
 /* Where the batches of a GPU's feed are written before they are copied: a ring of slots of host
- * memory that no client ever sees, pinned for the GPU. Its slots have the states of slots.h: FREE
+ * memory that no client ever sees, pinned for the GPU and on its NUMA node. Its slots have the
+ * states of slots.h: FREE
  * -> FILLING, and FREE again when their copy has ended. */
 #ifndef STAGING_H
 #define STAGING_H

@@ -550,3 +550,8 @@ const char *uploader_name(const struct uploader *uploader)
 {
     return uploader->device.name;
 }
+
+int uploader_numa_node(const struct uploader *uploader)
+{
+    return uploader->device.numa_node;
+}

@@ -30,6 +30,7 @@ extern const struct uploader_times uploader_times; /* 10 s, 60 s, 30 s */
 struct uploader_device {
     const struct dlp_cuda *cuda; /* borrowed; outlives the uploader */
     dlp_cu_device device;
+    int numa_node;                /* of the host's memory next to it; -1 = not known */
     char name[UPLOADER_NAME_MAX]; /* for texts */
 };
 
@@ -107,5 +108,6 @@ struct uploader_state {
 };
 void uploader_state(struct uploader *uploader, struct uploader_state *out);
 const char *uploader_name(const struct uploader *uploader);
+int uploader_numa_node(const struct uploader *uploader);
 
 #endif

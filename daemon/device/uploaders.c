@@ -92,15 +92,16 @@ static int find_device(const struct dlp_cuda *cuda, const uint8_t uuid[UPLOADERS
     return no_gpu(device, count, err);
 }
 
-static int attribute(const struct uploader_device *device, dlp_cu_device_attribute which)
+static int attribute(const struct uploader_device *device, dlp_cu_device_attribute which,
+                     int fallback)
 {
     int value;
-    return device->cuda->device_attribute(&value, which, device->device) == 0 ? value : 0;
+    return device->cuda->device_attribute(&value, which, device->device) == 0 ? value : fallback;
 }
 
 static int check_mode(const struct uploader_device *device, struct error *err)
 {
-    int mode = attribute(device, DLP_CU_DEVICE_COMPUTE_MODE);
+    int mode = attribute(device, DLP_CU_DEVICE_COMPUTE_MODE, 0);
     if (mode == DLP_CU_MODE_PROHIBITED)
         return error_set(err, -ENODEV, "%s: its compute mode PROHIBITED allows no process at all",
                          device->name);
@@ -126,7 +127,8 @@ static int make_entry(struct uploaders *uploaders, const uint8_t uuid[UPLOADERS_
     struct entry *entry = mem_new(sizeof *entry);
     memcpy(entry->uuid, uuid, sizeof entry->uuid);
     entry->gpu.vmm =
-        attribute(&device, DLP_CU_DEVICE_VMM) && attribute(&device, DLP_CU_DEVICE_POSIX_FD);
+        attribute(&device, DLP_CU_DEVICE_VMM, 0) && attribute(&device, DLP_CU_DEVICE_POSIX_FD, 0);
+    device.numa_node = attribute(&device, DLP_CU_DEVICE_NUMA_NODE, -1);
     code = uploader_new(&device, &uploaders->times, &entry->gpu.uploader, err);
     if (code < 0) {
         free(entry);

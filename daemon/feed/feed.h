@@ -73,7 +73,8 @@ int feed_memory(const struct feed_spec *spec, const struct dataset *dataset, uin
 int feed_layout(const struct feed_spec *spec, const struct dataset *dataset, uint32_t batch,
                 struct dlp_layout *out, struct error *err);
 
-/* Plans, makes the arena and reserves its first slot. -ENODEV: the GPU cannot have it. */
+/* Plans, makes the arena and reserves its first slot. -ENODEV: the GPU cannot have it;
+ * -ENOSPC: nor so many slots. */
 int feed_open(const struct feed_params *params, struct feed **out, struct error *err);
 /* The reader begins; further slots are reserved in the background. */
 void feed_start(struct feed *feed);

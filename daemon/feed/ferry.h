@@ -22,7 +22,8 @@ struct ferry_params {
     void *context;
 };
 
-/* Holds the GPU and makes arena and staging. Helper thread. -ENODEV: the GPU; -ENOMEM: staging. */
+/* Holds the GPU and makes arena and staging. Helper thread. -ENODEV: the GPU;
+ * -ENOSPC: its memory is short; -ENOMEM: staging. */
 int ferry_new(const struct ferry_params *params, struct ferry **out, struct error *err);
 /* Of staging, ferry_berths slots in order; batches can come from the first on. Helper thread. */
 int ferry_reserve(struct ferry *ferry, uint32_t berth, struct error *err);

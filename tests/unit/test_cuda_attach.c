@@ -175,6 +175,46 @@ START_TEST(test_gpu_in_trouble)
 }
 END_TEST
 
+/* The number of slots is the feed's: fewer are tried, once. */
+START_TEST(test_fewer_slots)
+{
+    struct gtr trainer;
+    setenv("STANDIN_FAULTS", "cuMemCreate:1:2", 1);
+    rig_setup();
+    rig_small.slots = 8;
+    gtr_attach(&trainer, 1, gtr_wish(gtr_uuid, true));
+    ck_assert_uint_eq(trainer.offer->slots, 3);
+    rig_expect_text(trainer.offer->memory_why, "3 slots instead of 8, as ", "cuMemCreate: CUDA");
+    gtr_take_batches(&trainer, 20);
+    gtr_leave(&trainer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
+START_TEST(test_no_fewer_slots)
+{
+    struct gtr trainer;
+    setenv("STANDIN_FAULTS", "cuMemCreate:*:2", 1);
+    rig_setup();
+    rig_small.slots = 8;
+    gtr_say_attach(&trainer, 1, gtr_wish(gtr_uuid, false));
+    gtr_await_offer(&trainer);
+    ck_assert_uint_eq(trainer.offer->memory, DLP_MEMORY_HOST);
+    ck_assert_uint_eq(trainer.offer->slots, 8);
+    rig_peer_free(trainer.peer);
+    rig_wait_until_free();
+    Dlp__Attach message = gtr_wish(gtr_uuid, false);
+    message.slots = rig_number(8);
+    gtr_say_attach(&trainer, 1, message);
+    gtr_await_offer(&trainer);
+    ck_assert(!strstr(trainer.offer->memory_why, "instead of"));
+    rig_peer_free(trainer.peer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
 /* At any moment. */
 START_TEST(test_trainer_vanishes)
 {
@@ -468,6 +508,8 @@ int main(int argc, char **argv)
     tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_loop_test(tcase, test_gpu_in_trouble, 0, sizeof troubles / sizeof *troubles);
+    tcase_add_test(tcase, test_fewer_slots);
+    tcase_add_test(tcase, test_no_fewer_slots);
     tcase_add_test(tcase, test_driver_without_a_list);
     tcase_add_test(tcase, test_driver_with_a_late_list);
     tcase_add_test(tcase, test_driver_that_hangs);

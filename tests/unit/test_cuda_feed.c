@@ -122,12 +122,17 @@ static void try_fault(const char *faults, int code)
     ck_assert(uploaders_free(uploaders, UINT64_MAX));
 }
 
-static const char *const faults[] = {"cuDevicePrimaryCtxRetain:1:2", "cuMemCreate:1:2",
-                                     "cuMemMap:1:2", "cuMemExportToShareableHandle:1:304"};
+static const struct {
+    const char *fault;
+    int code;
+} faults[] = {{"cuDevicePrimaryCtxRetain:1:2", -ENODEV},
+              {"cuMemCreate:1:2", -ENOSPC},
+              {"cuMemMap:1:2", -ENODEV},
+              {"cuMemExportToShareableHandle:1:304", -ENODEV}};
 
 START_TEST(test_gpu_without_room)
 {
-    try_fault(faults[_i], -ENODEV);
+    try_fault(faults[_i].fault, faults[_i].code);
 }
 END_TEST
 
