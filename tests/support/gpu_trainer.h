@@ -33,6 +33,7 @@ void gtr_check_offer_of(struct gtr *trainer, enum dlp_memory kind);      /* maps
 void gtr_check_offer(struct gtr *trainer);                               /* of VMM */
 void gtr_attach(struct gtr *trainer, pid_t pid, Dlp__Attach message);    /* all of this */
 void gtr_ask(struct gtr *trainer, uint64_t offset, void *to, uint64_t bytes); /* reads */
+void gtr_scribble(struct gtr *trainer);                                       /* over all slots */
 void gtr_take_batches(struct gtr *trainer, unsigned count); /* and checks what is in them */
 void gtr_unmap(struct gtr *trainer);
 uint64_t gtr_lent(void); /* bytes of the first GPU that trainers may map */

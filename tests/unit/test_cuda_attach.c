@@ -24,6 +24,27 @@ START_TEST(test_batches_on_a_gpu)
 }
 END_TEST
 
+/* Who writes where it must not hurts itself. */
+START_TEST(test_writes_after_release)
+{
+    struct gtr writer, other;
+    Dlp__Attach message = gtr_wish(gtr_uuid, true);
+    gtr_attach(&writer, 1, message);
+    message.job = "k";
+    gtr_attach(&other, 2, message);
+    for (int i = 0; i < 10; i++) {
+        const Dlp__BatchReady *ready = rig_next_ready(writer.peer);
+        rig_take(writer.peer, ready, 0);
+        rig_release(writer.peer, ready->slot, ready->generation, 0);
+        gtr_scribble(&writer);
+        gtr_take_batches(&other, 3);
+    }
+    gtr_leave(&writer);
+    gtr_leave(&other);
+    rig_wait_until_free();
+}
+END_TEST
+
 /* No batch is announced before the check, however long it takes. */
 START_TEST(test_nothing_before_the_check)
 {
@@ -345,6 +366,10 @@ START_TEST(test_gpu_is_lost)
     ck_assert(strstr(next.offer->memory_why, "CUDA_ERROR_ILLEGAL_ADDRESS"));
     rig_next_ready(next.peer);
     rig_peer_free(next.peer);
+    gtr_say_attach(&next, 4, gtr_wish(gtr_other_uuid, true)); /* which goes on, too */
+    gtr_await_offer(&next);
+    ck_assert_uint_eq(next.offer->memory, DLP_MEMORY_VMM);
+    rig_peer_free(next.peer);
     rig_kept_bytes = STAGING_SLOTS * trainer_slot; /* that the driver may read */
     rig_teardown();
 }
@@ -490,6 +515,7 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
     tcase_add_test(tcase, test_batches_on_a_gpu);
+    tcase_add_test(tcase, test_writes_after_release);
     tcase_add_test(tcase, test_nothing_before_the_check);
     tcase_add_test(tcase, test_other_bytes);
     tcase_add_test(tcase, test_cannot_be_mapped);
