@@ -354,7 +354,8 @@ static void say_detach(struct dataload *handle)
     take_drop(handle);
     handle->detaching = true;
     handle->offer = 0;
-    handle_unmap(handle);
+    if (!handle_unmap(handle))
+        return; /* as the daemon hears no more of us, it waits for the end of our process */
     handle->awaited = request_send(handle, &env);
     /* The rank is free once the daemon has answered. */
     int64_t deadline = in_ms(DETACH_WAIT_MS);

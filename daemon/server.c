@@ -21,7 +21,8 @@
 #define MODE_USER 0600
 #define MODE_SYSTEM 0660
 #define STOP_MS 4500   /* of the 5 s that a stop may take */
-#define DRIVER_MS 300  /* more, for the NVIDIA driver to come to its end */
+#define DRIVER_MS 1000 /* then, for the NVIDIA driver to come to its end, and not beyond: */
+#define END_MS 4800
 #define STATUS_MS 5000 /* between two STATUS lines, where no watchdog wants more */
 #define HELPERS "16"   /* threads that open files and arenas; some may hang in storage */
 #define KEEP_SHARE 64  /* of memory, by each heap */
@@ -82,7 +83,7 @@ static void on_signal(uv_signal_t *signal, int number)
     if (server->stopping)
         end_now(server, "a second signal came");
     server->stopping = true;
-    server->stop_by = clock_ns() + (STOP_MS + DRIVER_MS) * CLOCK_MS;
+    server->stop_by = clock_ns() + END_MS * CLOCK_MS;
     log_notice("%s: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
     sd_tell_stopping();
     listen_close(server->listener);
@@ -194,7 +195,9 @@ static void end_all(struct server *server)
     orphans_free(server->orphans);
     budget_free(server->budget);
     free(server->cache_dir);
-    uint64_t until = server->stop_by;
+    uint64_t until = clock_ns() + DRIVER_MS * CLOCK_MS;
+    if (server->stopping && server->stop_by < until)
+        until = server->stop_by;
     bool hangs = !gpus_free(server->gpus, until);
     if (hangs)
         log_warning("the NVIDIA driver does not answer: ending without waiting for it");
@@ -226,8 +229,6 @@ int server_run(const struct server_options *options, struct error *err)
     if (rc == 0) {
         sd_tell_ready();
         uv_run(&server.loop, UV_RUN_DEFAULT);
-    } else {
-        server.stop_by = clock_ns() + DRIVER_MS * CLOCK_MS;
     }
     end_all(&server);
     return rc;

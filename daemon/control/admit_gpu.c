@@ -69,3 +69,11 @@ bool admit_wait_for_gpu(struct admit *admit, uint64_t now)
         return false;
     return true;
 }
+
+void admit_ask_gpu(struct admit *admit)
+{
+    char name[UPLOADER_NAME_MAX];
+    snprintf(admit->waits_for, sizeof admit->waits_for, "waiting for the driver of %s",
+             uploaders_uuid_text(admit->group->handoff.uuid, name));
+    admit->session->control->gpu_opens++;
+}

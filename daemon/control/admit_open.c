@@ -130,6 +130,12 @@ void admit_have_feed(struct admit *admit)
         wake_others(group);
 }
 
+static void restore_slots(struct group *group)
+{
+    if (group->handoff.slots)
+        group->params.slots = group->handoff.slots;
+}
+
 /* The number of slots is the feed's setting: where a GPU has no room for them a few may do. */
 static bool try_fewer_slots(struct admit *admit)
 {
@@ -196,7 +202,8 @@ void admit_take_memory(struct admit *admit, uint64_t now)
         return;
     group_promise(admit->group);
     begin_with_the_least(admit->group);
-    admit->session->control->gpu_opens += admit->group->handoff.kind != DLP_MEMORY_HOST;
+    if (admit->group->handoff.kind != DLP_MEMORY_HOST)
+        admit_ask_gpu(admit);
     admit_run(admit, ADMIT_OPEN, open_feed, opened);
 }
 
@@ -232,14 +239,6 @@ static void begin_to_reckon(struct admit *admit)
     admit_run(admit, ADMIT_RECKON, reckon, reckoned);
 }
 
-static void try_next_way(struct admit *admit)
-{
-    struct group *group = admit->group;
-    if (group->handoff.kind == DLP_MEMORY_HOST && group->handoff.slots)
-        group->params.slots = group->handoff.slots;
-    admit_take_memory(admit, clock_ns());
-}
-
 void admit_fall_back(struct admit *admit, const char *reason)
 {
     struct group *group = admit->group;
@@ -249,10 +248,13 @@ void admit_fall_back(struct admit *admit, const char *reason)
                handoff_name(group->handoff.kind), reason);
     group_give_memory(group);
     if (handoff_fall_back(&group->handoff, &admit->wish, group->params.spec, reason,
-                          admit->session->life >= 0, &refusal))
+                          admit->session->life >= 0, &refusal)) {
         admit_fail(admit, refusal.code, refusal.text);
-    else
-        try_next_way(admit);
+        return;
+    }
+    if (group->handoff.kind == DLP_MEMORY_HOST)
+        restore_slots(group);
+    admit_take_memory(admit, clock_ns());
 }
 
 /* Members that have come back, and as many as those who know say there were. */
@@ -307,6 +309,7 @@ void admit_open(struct admit *admit)
     struct refusal refusal;
     if (!params->dataset)
         params->dataset = dataset_ref(group->job->dataset);
+    restore_slots(group); /* of another that was to open it */
     if (place_find(&admit->place, group->job, params, &refusal) ||
         handoff_choose(&group->handoff, &admit->wish, params->spec, params->slots,
                        admit->session->life >= 0, &refusal)) {

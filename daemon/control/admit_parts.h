@@ -69,6 +69,7 @@ void admit_wait_on(struct admit *admit, uint64_t now); /* for memory */
 void admit_take_memory(struct admit *admit, uint64_t now);
 /* True: a GPU's driver cannot be asked now. It waits, or has begun to try another way. */
 bool admit_wait_for_gpu(struct admit *admit, uint64_t now);
+void admit_ask_gpu(struct admit *admit); /* it is asked from now on, until gpu_opens counts down */
 /* The feed is the group's, for good. */
 void admit_have_feed(struct admit *admit);
 /* The kind of memory cannot be had: another one, or the end. */

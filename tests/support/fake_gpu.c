@@ -193,7 +193,8 @@ static void daemon_left(void)
     say_batch(0, 1, 0);
     fake_heard(&fake, DLP__ENVELOPE__BODY_TAKE);
     fake_heard_end(&fake);
-    unmake();
+    if (wanted() == DLP_MEMORY_VMM) /* else the client has it mapped */
+        unmake();
 }
 
 /* What was read does not count: shared memory it is. */

@@ -14,6 +14,13 @@
 
 static uint8_t no_uuid[16];
 
+static Dlp__Attach member(const uint8_t *of)
+{
+    Dlp__Attach message = of ? gtr_wish(of, false) : rig_attach("small");
+    message.job = "";
+    return message;
+}
+
 START_TEST(test_batches_on_a_gpu)
 {
     struct gtr trainer;
@@ -21,6 +28,31 @@ START_TEST(test_batches_on_a_gpu)
     gtr_take_batches(&trainer, 40);
     gtr_leave(&trainer);
     rig_wait_until_free();
+}
+END_TEST
+
+/* And again as many as were meant for who opens it next. */
+START_TEST(test_fewer_slots_for_one)
+{
+    struct gtr first, second;
+    setenv("STANDIN_FAULTS", "cuMemCreate:1:2,cuMemCreate:2:2", 1);
+    rig_setup();
+    rig_small.slots = 8;
+    rig_small.share = SHARE_MIRROR;
+    Dlp__Attach message = member(gtr_uuid);
+    message.gpu_only = true;
+    gtr_say_attach(&first, 1, message);
+    while (!rig_control->groups->opener)
+        rig_turn();
+    gtr_say_attach(&second, 2, member(gtr_uuid));
+    rig_await_error(first.peer, GTR_ATTACH_ID, DLP_ERROR_GPU);
+    gtr_await_offer(&second);
+    ck_assert_uint_eq(second.offer->memory, DLP_MEMORY_VMM);
+    ck_assert_uint_eq(second.offer->slots, 8);
+    rig_peer_free(first.peer);
+    rig_peer_free(second.peer);
+    rig_wait_until_free();
+    rig_teardown();
 }
 END_TEST
 
@@ -413,13 +445,6 @@ START_TEST(test_letting_go)
 }
 END_TEST
 
-static Dlp__Attach member(const uint8_t *of)
-{
-    Dlp__Attach message = of ? gtr_wish(of, false) : rig_attach("small");
-    message.job = "";
-    return message;
-}
-
 START_TEST(test_members_of_a_group)
 {
     struct gtr first, second, third;
@@ -535,6 +560,7 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_loop_test(tcase, test_gpu_in_trouble, 0, sizeof troubles / sizeof *troubles);
     tcase_add_test(tcase, test_fewer_slots);
+    tcase_add_test(tcase, test_fewer_slots_for_one);
     tcase_add_test(tcase, test_no_fewer_slots);
     tcase_add_test(tcase, test_driver_without_a_list);
     tcase_add_test(tcase, test_driver_with_a_late_list);
