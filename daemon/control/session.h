@@ -109,9 +109,8 @@ void session_detach(struct session *session, uint64_t id);
 
 /* For admit.c and group.c. */
 void session_announce(struct session *session, const struct feed_batch *batch,
-                      const char *failure); /* NULL: the batch is there */
-/* It maps nothing by a handle any more. */
-void session_unmapped(struct session *session);
+                      const char *failure);     /* NULL: the batch is there */
+void session_unmapped(struct session *session); /* it maps nothing by a handle any more */
 void session_tell_members(struct session *session);
 /* Nothing is left of the group that it was the last to leave. */
 void session_left(struct session *session);
