@@ -76,7 +76,7 @@ void admit_undone(struct admit *admit)
 void admit_check_tick(struct admit *admit, uint64_t now)
 {
     char reason[ERROR_TEXT_MAX];
-    if (now - admit->waits_since < CHECK_NS)
+    if (now < admit->waits_since + CHECK_NS)
         return;
     snprintf(reason, sizeof reason, "the trainer has not said within %.0f s whether it can read it",
              (double)CHECK_NS / (double)CLOCK_SECOND);

@@ -46,7 +46,7 @@ static void wait_for_others(struct admit *admit, uint64_t now)
     uint32_t opens = admit->session->control->gpu_opens;
     if (!admit->gpu_since)
         admit->gpu_since = now;
-    bool over = now - admit->gpu_since > OTHERS_NS;
+    bool over = now > admit->gpu_since + OTHERS_NS;
     snprintf(text, sizeof text, "%s%u other trainer%s whose memory on GPUs is being made%s",
              over ? "" : "waiting for ", opens, plural(opens),
              over ? " have held this one up for 60 s" : "");

@@ -435,12 +435,14 @@ int uploader_run(struct uploader *uploader, uploader_task task, void *context, s
     struct error local;
     struct job job = {.task = task, .context = context, .err = err ? err : &local};
     pthread_mutex_lock(&uploader->mutex);
-    *uploader->last_job = &job;
-    uploader->last_job = &job.next;
-    pthread_cond_signal(&uploader->work);
+    if (!uploader->hung) {
+        *uploader->last_job = &job;
+        uploader->last_job = &job.next;
+        pthread_cond_signal(&uploader->work);
+    }
     while (!job.over && !uploader->hung)
         pthread_cond_wait(&uploader->done, &uploader->mutex);
-    if (!job.over) { /* the jobs that wait are never looked at again */
+    if (!job.over) {
         job.code = uploader->at_job == &job ? -ETIMEDOUT : -ENODEV;
         *job.err = uploader->lost;
     }
@@ -533,6 +535,7 @@ static void give_up(struct uploader *uploader)
     log_error("%s: lost for this daemon until it is started anew", uploader->lost.text);
     uploader->hung = true;
     uploader->active = false;
+    uploader->jobs = NULL; /* they end with their callers' wait */
     pthread_cond_broadcast(&uploader->done);
     fail_copies(uploader);
 }
