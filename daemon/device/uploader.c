@@ -190,13 +190,13 @@ static struct job *next_job(struct uploader *uploader)
  * in which the thread was given up, nothing is as it was. */
 static void run_job(struct uploader *uploader)
 {
-    struct job *job = next_job(uploader);
+    struct job *job = next_job(uploader), its = *job;
     struct error err = uploader->lost;
     int code = err.code;
     uploader->at_job = job;
     if (!code) {
         pthread_mutex_unlock(&uploader->mutex);
-        code = job->task(job->context, &uploader->gpu, &err);
+        code = its.task(its.context, &uploader->gpu, &err);
         pthread_mutex_lock(&uploader->mutex);
     }
     if (uploader->hung)
