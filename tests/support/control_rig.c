@@ -110,6 +110,12 @@ void rig_stop(void)
     budget_free(rig_budget);
 }
 
+void rig_abandon(void)
+{
+    gpus_abandon(gpus);
+    _exit(0);
+}
+
 void rig_setup(void)
 {
     strcpy(folder, "/tmp/dispatch-XXXXXX");

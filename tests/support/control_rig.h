@@ -34,6 +34,7 @@ void rig_setup(void); /* a folder with the shard, and a control of 256 MiB and 8
 void rig_teardown(void);
 void rig_start(uint64_t memory, uint64_t client_memory, unsigned clients);
 void rig_stop(void);            /* all peers are freed; checks that all memory came back */
+void rig_abandon(void);         /* the driver hangs: the process ends */
 void rig_turn(void);            /* of the loop */
 void rig_wait_until_free(void); /* checks that nothing is left of any peer */
 

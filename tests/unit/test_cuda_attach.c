@@ -335,7 +335,7 @@ START_TEST(test_driver_without_a_list)
         ck_assert_uint_eq(waiting[i].offer->memory, DLP_MEMORY_HOST);
         ck_assert(strstr(waiting[i].offer->memory_why, "has not said within 30 s which GPUs"));
     }
-    _exit(0);
+    rig_abandon();
 }
 END_TEST
 
@@ -369,7 +369,7 @@ START_TEST(test_driver_that_hangs)
         ck_assert(strstr(waiting[i].offer->memory_why, "its driver has not returned from a call"));
         rig_next_ready(waiting[i].peer);
     }
-    _exit(0);
+    rig_abandon();
 }
 END_TEST
 
