@@ -141,7 +141,9 @@ static void begin(struct dataload *handle, const Dlp__AttachReply *reply, struct
         device_close(handle->device);
         handle->device = NULL;
     }
-    if (handle->attached && !renewed)
+    if (renewed && handle->seek.awaited) /* which the daemon has passed over */
+        seek_send(handle, handle->seek.from, handle->seek.begun);
+    else if (handle->attached && !renewed)
         reconnect_check(handle, reply);
     else if (!handle->attached && !reply_keep(handle, reply))
         handle_end(handle, -ENOMEM, "out of memory");
@@ -335,25 +337,38 @@ int dataload_attach(const char *feed, const dataload_options *options, dataload 
     return handle_ended(handle);
 }
 
+/* An attachment that has ended by an error is left by closing the connection. But memory that was
+ * passed on by a handle the daemon frees only on our word that it is unmapped. */
+static bool is_to_detach(const struct dataload *handle)
+{
+    bool ended = handle->phase == PHASE_ENDED && handle->memory == DLP_MEMORY_IPC;
+    return handle->channel && (handle->phase == PHASE_STREAM || ended);
+}
+
+static void say_detach(struct dataload *handle)
+{
+    Dlp__Detach detach = DLP__DETACH__INIT;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.body_case = DLP__ENVELOPE__BODY_DETACH;
+    env.detach = &detach;
+    take_drop(handle);
+    handle->detaching = true;
+    handle->offer = 0;
+    if (!handle_unmap(handle))
+        return; /* as the daemon hears no more of us, it waits for the end of our process */
+    handle->awaited = request_send(handle, &env);
+    /* The rank is free once the daemon has answered. */
+    int64_t deadline = in_ms(DETACH_WAIT_MS);
+    while (request_reply(handle, deadline) == -EINTR)
+        ;
+}
+
 void dataload_detach(dataload *handle)
 {
     if (!handle)
         return;
     /* In a forked child the connection is the parent's: nothing is said on it. */
-    if (handle_enter(handle) == 0 && handle->phase == PHASE_STREAM) {
-        Dlp__Detach detach = DLP__DETACH__INIT;
-        Dlp__Envelope env = DLP__ENVELOPE__INIT;
-        env.body_case = DLP__ENVELOPE__BODY_DETACH;
-        env.detach = &detach;
-        take_drop(handle);
-        handle->detaching = true;
-        handle->offer = 0;
-        handle_unmap(handle); /* by then the daemon may free what we had */
-        handle->awaited = request_send(handle, &env);
-        /* The rank is free once the daemon has answered. */
-        int64_t deadline = in_ms(DETACH_WAIT_MS);
-        while (request_reply(handle, deadline) == -EINTR)
-            ;
-    }
+    if (handle_enter(handle) == 0 && is_to_detach(handle))
+        say_detach(handle);
     handle_free(handle);
 }

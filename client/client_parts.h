@@ -7,8 +7,9 @@
 /* handle.c: the handle itself, its errors, and what can be asked without I/O. */
 struct dataload *handle_new(void);
 void handle_free(struct dataload *handle);
-/* Unmaps all arenas; on a GPU it waits for the work behind which batches were given back. */
-void handle_unmap(struct dataload *handle);
+/* Unmaps all arenas; on a GPU it waits for the work behind which batches were given back. False: as
+ * mapping_free, of the current one. */
+bool handle_unmap(struct dataload *handle);
 int64_t handle_now(void);
 /* Start of each public call: -ENOLCK in a forked child, -EINVAL for NULL. */
 int handle_enter(struct dataload *handle);

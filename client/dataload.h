@@ -122,7 +122,7 @@ typedef struct dataload_info {
     dataload_memory memory;
     int device;             /* number of the GPU in this process, -1: shared memory */
     unsigned char gpu[16];  /* its UUID */
-    const char *memory_why; /* why it is none of the better kinds; "": nothing to tell */
+    const char *memory_why; /* why no better kind, or fewer slots; "": nothing to tell */
 } dataload_info;
 
 typedef struct dataload_stats {

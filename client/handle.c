@@ -35,10 +35,9 @@ struct dataload *handle_new(void)
     return handle;
 }
 
-void handle_unmap(struct dataload *handle)
+bool handle_unmap(struct dataload *handle)
 {
-    if (handle->mapping)
-        mapping_free(handle->mapping);
+    bool unmapped = !handle->mapping || mapping_free(handle->mapping);
     handle->mapping = NULL;
     handle->given = 0;
     while (handle->old) {
@@ -46,6 +45,7 @@ void handle_unmap(struct dataload *handle)
         handle->old = mapping->next;
         mapping_free(mapping);
     }
+    return unmapped;
 }
 
 void handle_free(struct dataload *handle)

@@ -78,15 +78,14 @@ static bool map_ipc(const struct device *device, const struct mapping_offer *off
     return false;
 }
 
-static void unmap(const struct mapping *mapping)
+static bool unmap(const struct mapping *mapping)
 {
     const struct dlp_cuda *cu = &mapping->device->cu;
-    if (mapping->memory == DLP_MEMORY_IPC) {
-        cu->ipc_close(at(mapping));
-        return;
-    }
-    cu->memory_unmap(at(mapping), mapping->size);
+    if (mapping->memory == DLP_MEMORY_IPC)
+        return cu->ipc_close(at(mapping)) == DLP_CU_SUCCESS;
+    bool unmapped = cu->memory_unmap(at(mapping), mapping->size) == DLP_CU_SUCCESS;
     cu->address_free(at(mapping), mapping->size);
+    return unmapped;
 }
 
 /* In the context. */
@@ -150,15 +149,16 @@ static void end_event(const struct dlp_cuda *cu, const struct dataload_batch *ba
         cu->event_destroy(batch->released);
 }
 
-void mapping_cuda_end(struct mapping *mapping)
+bool mapping_cuda_end(struct mapping *mapping)
 {
     struct device_answer answer;
     if (!device_enter(mapping->device, &answer))
-        return;
+        return false;
     for (uint32_t i = 0; i < mapping->slots; i++)
         end_event(&mapping->device->cu, &mapping->batches[i]);
-    unmap(mapping);
+    bool unmapped = unmap(mapping);
     device_leave(mapping->device);
+    return unmapped;
 }
 
 /* In the context. */

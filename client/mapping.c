@@ -17,15 +17,17 @@ struct mapping *mapping_new(uint32_t slots, bool shared, const struct dlp_layout
     return mapping;
 }
 
-void mapping_free(struct mapping *mapping)
+bool mapping_free(struct mapping *mapping)
 {
+    bool unmapped = true;
     /* In a forked child these addresses may by now be somebody else's. */
     if (getpid() == mapping->owner && mapping->device)
-        mapping_cuda_end(mapping);
+        unmapped = mapping_cuda_end(mapping);
     else if (getpid() == mapping->owner)
         mapping_memfd_end(mapping);
     free(mapping->offsets);
     free(mapping);
+    return unmapped;
 }
 
 uint8_t *mapping_slot(const struct mapping *mapping, uint32_t slot)

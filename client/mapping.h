@@ -61,7 +61,8 @@ struct mapping_offer {
 
 /* Without memory of its own yet; NULL without memory. */
 struct mapping *mapping_new(uint32_t slots, bool shared, const struct dlp_layout *layout);
-void mapping_free(struct mapping *mapping);
+/* False: the driver of a context that is lost may have it mapped still. */
+bool mapping_free(struct mapping *mapping);
 /* Checks seals and size of the memfd and maps it, read-only where it is shared with other clients;
  * fd stays the caller's. 0, or -errno with the reason in text. */
 int mapping_memfd(int fd, uint32_t slots, bool shared, const struct dlp_layout *layout,
@@ -73,8 +74,8 @@ void mapping_memfd_populate(struct dataload_batch *batch);
 int mapping_cuda(const struct device *device, const struct mapping_offer *offer,
                  const struct dlp_layout *layout, struct mapping **out, uint8_t nonce[DLP_NONCE],
                  struct device_answer *answer);
-/* Waits for the work on batches given back. */
-void mapping_cuda_end(struct mapping *mapping);
+/* Waits for the work on batches given back. As mapping_free. */
+bool mapping_cuda_end(struct mapping *mapping);
 bool mapping_cuda_fetch(struct dataload_batch *batch, struct device_answer *answer);
 
 /* Address of a slot: on the GPU where the arena is. */

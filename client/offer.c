@@ -4,9 +4,11 @@
 #include "client/client_parts.h"
 
 /* What the client has read of an offer, or why it could not. */
-static void send_check(struct dataload *handle, uint8_t *nonce, const struct device_answer *answer)
+static void send_check(struct dataload *handle, uint64_t offer, uint8_t *nonce,
+                       const struct device_answer *answer)
 {
     Dlp__ArenaCheck check = DLP__ARENA_CHECK__INIT;
+    check.offer = offer;
     if (nonce)
         check.nonce = (ProtobufCBinaryData){DLP_NONCE, nonce};
     check.step = (char *)answer->step;
@@ -57,7 +59,7 @@ static bool take_cuda(struct dataload *handle, const Dlp__AttachReply *reply,
     if (r < 0 && answer.result == DLP_CU_SUCCESS)
         handle_end(handle, r, "out of memory");
     else
-        send_check(handle, r < 0 ? NULL : nonce, &answer);
+        send_check(handle, reply->offer, r < 0 ? NULL : nonce, &answer);
     if (r == 0 && handle->phase == PHASE_ATTACH)
         return true;
     if (r == 0)

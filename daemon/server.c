@@ -21,6 +21,8 @@
 #define MODE_USER 0600
 #define MODE_SYSTEM 0660
 #define STOP_MS 4500   /* of the 5 s that a stop may take */
+#define DRIVER_MS 1000 /* then, for the NVIDIA driver to come to its end, and not beyond: */
+#define END_MS 4800
 #define STATUS_MS 5000 /* between two STATUS lines, where no watchdog wants more */
 #define HELPERS "16"   /* threads that open files and arenas; some may hang in storage */
 #define KEEP_SHARE 64  /* of memory, by each heap */
@@ -43,6 +45,7 @@ struct server {
     uv_timer_t deadline; /* of a stop */
     uv_timer_t watchdog;
     bool stopping;
+    uint64_t stop_by; /* ns */
 };
 
 static void raise_file_limit(void)
@@ -80,6 +83,7 @@ static void on_signal(uv_signal_t *signal, int number)
     if (server->stopping)
         end_now(server, "a second signal came");
     server->stopping = true;
+    server->stop_by = clock_ns() + END_MS * CLOCK_MS;
     log_notice("%s: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
     sd_tell_stopping();
     listen_close(server->listener);
@@ -191,10 +195,13 @@ static void end_all(struct server *server)
     orphans_free(server->orphans);
     budget_free(server->budget);
     free(server->cache_dir);
-    bool hangs = !gpus_free(server->gpus);
+    uint64_t until = clock_ns() + DRIVER_MS * CLOCK_MS;
+    if (server->stopping && server->stop_by < until)
+        until = server->stop_by;
+    bool hangs = !gpus_free(server->gpus, until);
     if (hangs)
         log_warning("the NVIDIA driver does not answer: ending without waiting for it");
-    if (!uploaders_free(server->uploaders) || hangs)
+    if (!uploaders_free(server->uploaders, until) || hangs)
         _exit(EXIT_SUCCESS);
 }
 

@@ -27,7 +27,6 @@ void admit_fail(struct admit *admit, enum dlp_error code, const char *text)
     struct session *session = admit->session;
     if (admit->opens)
         group_opening_over(admit->group);
-    session_outlive(session); /* what was offered it may map still */
     if (admit->group)
         group_leave(session);
     /* The last to leave an open group waits for its end, as after a detach. */
@@ -57,7 +56,7 @@ void admit_cancel(struct admit *admit)
     if (stage == ADMIT_DATASET)
         datasets_leave(admit->session->control->datasets, &admit->waiter);
     if (stage == ADMIT_DATASET || stage == ADMIT_GROUP || stage == ADMIT_GATHER ||
-        stage == ADMIT_MEMORY || (stage == ADMIT_CHECK && !admit->opens))
+        stage == ADMIT_MEMORY || stage == ADMIT_GPU || (stage == ADMIT_CHECK && !admit->opens))
         admit_drop(admit);
     else if (stage == ADMIT_CHECK)
         admit_have_feed(admit);
@@ -140,8 +139,8 @@ static void join(struct admit *admit)
 
 void admit_retry(struct admit *admit)
 {
-    if (admit->stage == ADMIT_MEMORY)
-        admit_take_memory(admit);
+    if (admit->stage == ADMIT_MEMORY || admit->stage == ADMIT_GPU)
+        admit_take_memory(admit, clock_ns());
     else if (admit->stage == ADMIT_GROUP)
         admit_go_on(admit);
 }
@@ -171,6 +170,9 @@ void admit_tick(struct admit *admit, uint64_t now)
         break;
     case ADMIT_MEMORY:
         admit_wait_on(admit, now);
+        break;
+    case ADMIT_GPU:
+        admit_take_memory(admit, now);
         break;
     case ADMIT_CHECK:
         admit_check_tick(admit, now);

@@ -13,8 +13,11 @@ struct admit;
 void admit_begin(struct session *session, uint64_t id, const Dlp__Attach *message);
 /* The peer is gone: ends at once or when the helper returns; then the session is reaped. */
 void admit_cancel(struct admit *attach);
-/* What the client has read of the memory that it was offered. */
-void admit_check(struct admit *attach, uint64_t id, const Dlp__ArenaCheck *message);
+/* What the client has read of the memory that it was offered; the session is ATTACHING, or streams
+ * since another way was found. */
+void admit_check(struct session *session, uint64_t id, const Dlp__ArenaCheck *message);
+/* It was offered memory that it had to check. */
+bool admit_has_offered(const struct admit *attach);
 /* The feed that it had opened is gone, with its memory. */
 void admit_undone(struct admit *attach);
 /* Memory was given back, or a session has ended: one that waits for that tries again. */

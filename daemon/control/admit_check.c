@@ -9,8 +9,7 @@
 #include "proto/cuda_result.h"
 #include "proto/frames.h"
 
-/* For a client to map and read; its driver may have to start. Who opens a feed whose memory is
- * passed on by a handle may take as long as it lives: it could not be freed for another try. */
+/* For a client to map and read; its driver may have to start. */
 #define CHECK_NS (30 * CLOCK_SECOND)
 
 void admit_offer(struct admit *admit, const struct feed *feed, struct feed_place first)
@@ -20,6 +19,14 @@ void admit_offer(struct admit *admit, const struct feed *feed, struct feed_place
     admit_reply_send(session, admit->id, feed, first,
                      handoff_why(&admit->group->handoff, &admit->wish),
                      (const char *const[]){admit->place.note, admit->group->lane_note, NULL});
+}
+
+/* Until it says otherwise or its process ends. */
+static void lend(struct session *session, struct feed *feed)
+{
+    borrower_unref(session->borrower);
+    session->borrower = borrower_new(session->life);
+    feed_lend(feed, (uint32_t)session->port, session->borrower);
 }
 
 /* What a running group has from there on waits for it. */
@@ -33,7 +40,9 @@ void admit_wait_for_check(struct admit *admit, struct feed *feed, struct feed_pl
              "waiting for the trainer to map memory of %s",
              uploaders_uuid_text(admit->session->gpu, name));
     if (admit->group->handoff.kind == DLP_MEMORY_IPC)
-        admit->session->maps = feed;
+        lend(admit->session, feed);
+    admit->offered = true;
+    admit->session->offers++;
     if (!admit->opens)
         group_expect(admit->session, first);
     admit_offer(admit, feed, first);
@@ -69,7 +78,7 @@ void admit_undone(struct admit *admit)
 void admit_check_tick(struct admit *admit, uint64_t now)
 {
     char reason[ERROR_TEXT_MAX];
-    if (now - admit->waits_since < CHECK_NS || (admit->opens && admit->session->maps))
+    if (now < admit->waits_since + CHECK_NS)
         return;
     snprintf(reason, sizeof reason, "the trainer has not said within %.0f s whether it can read it",
              (double)CHECK_NS / (double)CLOCK_SECOND);
@@ -105,23 +114,34 @@ static void passed(struct admit *admit)
         admit_begin_stream(admit, admit->first);
 }
 
-/* It says so after it has unmapped what it could map. */
+/* Where it could not map or read it, it has it unmapped. */
 static void refused(struct admit *admit, const Dlp__ArenaCheck *message)
 {
     char reason[ERROR_TEXT_MAX];
-    admit->session->maps = NULL;
+    if (!message->nonce.len)
+        session_unmapped(admit->session);
     refuse_offer(admit, reason_of(message, reason, sizeof reason));
 }
 
-void admit_check(struct admit *admit, uint64_t id, const Dlp__ArenaCheck *message)
+bool admit_has_offered(const struct admit *admit)
 {
+    return admit->offered;
+}
+
+void admit_check(struct session *session, uint64_t id, const Dlp__ArenaCheck *message)
+{
+    struct admit *admit = session->admit;
     struct feed_arena arena;
-    if (admit->stage != ADMIT_CHECK) {
-        session_refuse(admit->session, id, DLP_ERROR_BAD_REQUEST,
-                       "no memory was offered that has to be checked");
+    if (message->offer == 0 || message->offer > session->offers) {
+        session_refuse_format(session, id, DLP_ERROR_BAD_REQUEST,
+                              "no memory was offered under the number %" PRIu64
+                              " that has to be checked",
+                              message->offer);
         return;
     }
-    feed_get_arena(admit->opens ? admit->feed : admit->group->feed, (uint32_t)admit->session->port,
+    if (!admit || admit->stage != ADMIT_CHECK || message->offer != session->offers)
+        return; /* too late: that one is taken back */
+    feed_get_arena(admit->opens ? admit->feed : admit->group->feed, (uint32_t)session->port,
                    &arena);
     if (message->nonce.len == DLP_NONCE &&
         memcmp(message->nonce.data, arena.offer->nonce, DLP_NONCE) == 0)

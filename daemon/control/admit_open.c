@@ -131,21 +131,53 @@ static void offer_port(struct admit *admit)
     admit_wait_for_check(admit, admit->feed, admit->first);
 }
 
-static void opened(uv_work_t *work, int status)
+static void restore_slots(struct group *group)
 {
-    struct admit *admit = work->data;
-    (void)status;
-    bool gpu = admit->group->handoff.kind != DLP_MEMORY_HOST;
+    if (group->handoff.slots)
+        group->params.slots = group->handoff.slots;
+}
+
+/* The number of slots is the feed's setting: where a GPU has no room for them a few may do. */
+static bool try_fewer_slots(struct admit *admit)
+{
+    struct group *group = admit->group;
+    uint32_t slots =
+        handoff_lower(&group->handoff, &admit->wish, group->params.slots, admit->err.text);
+    if (!slots)
+        return false;
+    group->params.slots = slots;
+    group_give_memory(group);
+    admit_take_memory(admit, clock_ns());
+    return true;
+}
+
+/* The feed, or why there is none. */
+static void go_on_with(struct admit *admit, bool gpu)
+{
     if (admit->feed && gpu && !admit->cancelled)
         offer_port(admit);
     else if (admit->feed)
         admit_have_feed(admit);
     else if (admit->cancelled)
         admit_drop(admit);
-    else if (gpu && admit->err.code == -ENODEV)
+    else if (gpu && admit->err.code == -ENOSPC && try_fewer_slots(admit))
+        return;
+    else if (gpu && (admit->err.code == -ENODEV || admit->err.code == -ENOSPC))
         admit_fall_back(admit, admit->err.text);
     else if (admit->err.code != -ENOMEM || !(wait_for_readers(admit) || wait_for_leavers(admit)))
         admit_fail(admit, code_of(admit->err.code), admit->err.text);
+}
+
+static void opened(uv_work_t *work, int status)
+{
+    struct admit *admit = work->data;
+    struct control *control = admit->session->control;
+    bool gpu = admit->group->handoff.kind != DLP_MEMORY_HOST;
+    (void)status;
+    control->gpu_opens -= gpu;
+    go_on_with(admit, gpu);
+    if (gpu)
+        control_settled(control); /* others wait for that */
 }
 
 /* After our restart the members come back, each for a batch of its own: the feed begins with the
@@ -157,7 +189,7 @@ static void begin_with_the_least(struct group *group)
             group->params.first = s->place;
 }
 
-void admit_take_memory(struct admit *admit)
+void admit_take_memory(struct admit *admit, uint64_t now)
 {
     struct error err = {0};
     int rc = allowance_check(admit->group, &err);
@@ -167,9 +199,13 @@ void admit_take_memory(struct admit *admit)
         admit_fail(admit, DLP_ERROR_NO_MEMORY, err.text);
         return;
     }
+    if (admit_wait_for_gpu(admit, now))
+        return;
     group_promise(admit->group);
     begin_with_the_least(admit->group);
     admit_note_ports(admit);
+    if (admit->group->handoff.kind != DLP_MEMORY_HOST)
+        admit_ask_gpu(admit);
     admit_run(admit, ADMIT_OPEN, open_feed, opened);
 }
 
@@ -177,7 +213,7 @@ void admit_wait_on(struct admit *admit, uint64_t now)
 {
     admit_progress(admit, "waiting for memory that others give back", 0, 0);
     if (admit->presses || now - admit->waits_since > MEMORY_WAIT_NS)
-        admit_take_memory(admit);
+        admit_take_memory(admit, now);
 }
 
 static void reckoned(uv_work_t *work, int status)
@@ -193,7 +229,7 @@ static void reckoned(uv_work_t *work, int status)
     if (admit->err.code)
         admit_fail(admit, code_of(admit->err.code), admit->err.text);
     else
-        admit_take_memory(admit);
+        admit_take_memory(admit, clock_ns());
 }
 
 static void begin_to_reckon(struct admit *admit)
@@ -214,10 +250,13 @@ void admit_fall_back(struct admit *admit, const char *reason)
                handoff_name(group->handoff.kind), reason);
     group_give_memory(group);
     if (handoff_fall_back(&group->handoff, &admit->wish, group->params.spec, reason,
-                          admit->session->life >= 0, &refusal))
+                          admit->session->life >= 0, &refusal)) {
         admit_fail(admit, refusal.code, refusal.text);
-    else
-        admit_take_memory(admit);
+        return;
+    }
+    if (group->handoff.kind == DLP_MEMORY_HOST)
+        restore_slots(group);
+    admit_take_memory(admit, clock_ns());
 }
 
 /* Members that have come back, and as many as those who know say there were. */
@@ -272,6 +311,7 @@ void admit_open(struct admit *admit)
     struct refusal refusal;
     if (!params->dataset)
         params->dataset = dataset_ref(group->job->dataset);
+    restore_slots(group); /* of another that was to open it */
     if (place_find(&admit->place, group->job, params, &refusal) ||
         handoff_choose(&group->handoff, &admit->wish, params->spec, params->slots,
                        admit->session->life >= 0, &refusal)) {

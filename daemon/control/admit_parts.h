@@ -1,8 +1,8 @@
 /* The inside of an attach, for the files admit*.c alone.
  *
  * admit.c: its life, and how it joins a group; admit_open.c: how it opens the group's feed;
- * admit_port.c: the GPUs of a group; admit_check.c: what memory of a GPU is offered, and whether
- * the client can read it. */
+ * admit_gpu.c: when a GPU's driver is asked for memory; admit_port.c: the GPUs of a group;
+ * admit_check.c: what memory of a GPU is offered, and whether the client can read it. */
 #ifndef ADMIT_PARTS_H
 #define ADMIT_PARTS_H
 
@@ -20,6 +20,7 @@ enum admit_stage {
     ADMIT_NAME,    /* helper: who the user is */
     ADMIT_RECKON,  /* helper: that, and how much memory */
     ADMIT_MEMORY,  /* waits for memory that is being given back */
+    ADMIT_GPU,     /* waits until the driver of a GPU may be asked */
     ADMIT_OPEN,    /* helper: the feed */
     ADMIT_PORT,    /* helper: memory for the group's batches on another GPU */
     ADMIT_CHECK,   /* waits for what the client reads of the memory offered */
@@ -33,6 +34,7 @@ struct admit {
     enum admit_stage stage;
     bool opens; /* the group's feed */
     bool cancelled;
+    bool offered; /* memory of a GPU */
     struct place place;
     struct handoff_wish wish;
     struct feed_place first; /* of the opener: where it begins */
@@ -48,6 +50,7 @@ struct admit {
     struct error err;
     char reason[DLP_TEXT_MAX]; /* of UNDO: why the memory offered is not taken */
     uint64_t waits_since;      /* for memory, for other members, for the check */
+    uint64_t gpu_since;        /* it waits for others that ask drivers of GPUs; 0 = it did not */
     bool presses;              /* on the budget */
     char waits_for[DLP_TEXT_MAX];
     struct mix_task *mix; /* of the helper; NULL = nothing to look at */
@@ -70,7 +73,11 @@ void admit_go_on(struct admit *admit);
 void admit_open(struct admit *admit); /* opens the feed of its group */
 void admit_gather(struct admit *admit, uint64_t now);
 void admit_wait_on(struct admit *admit, uint64_t now); /* for memory */
-void admit_take_memory(struct admit *admit);
+void admit_take_memory(struct admit *admit, uint64_t now);
+/* True: a GPU's driver cannot be asked now. It waits, or has begun to try another way. */
+bool admit_wait_for_gpu(struct admit *admit, uint64_t now);
+bool admit_may_ask(const struct admit *admit); /* no driver holds too many helper threads */
+void admit_ask_gpu(struct admit *admit); /* it is asked from now on, until gpu_opens counts down */
 /* The feed is the group's, for good. */
 void admit_have_feed(struct admit *admit);
 /* The kind of memory cannot be had: another one, or the end. */

@@ -74,19 +74,27 @@ static void enter(struct admit *admit)
 static void have_port(uv_work_t *work, int status)
 {
     struct admit *admit = work->data;
+    struct control *control = admit->session->control;
     struct feed *feed = admit->feed;
     (void)status;
     admit->feed = NULL;
+    control->gpu_opens--;
     if (admit->cancelled)
         admit_drop(admit);
     else if (admit->err.code || feed_has_lost(feed, admit->ports.ports[0], &admit->err))
         admit_fail(admit, DLP_ERROR_GPU, admit->err.text);
     else
         enter(admit);
+    control_settled(control); /* others wait for that */
 }
 
 void admit_join_port(struct admit *admit)
 {
+    if (!admit_may_ask(admit)) {
+        admit->stage = ADMIT_GROUP; /* tries again with the next tick, or earlier */
+        return;
+    }
+    admit_ask_gpu(admit);
     admit->feed = admit->group->feed;
     feed_announce_port(admit->feed);
     admit_run(admit, ADMIT_PORT, make_port, have_port);

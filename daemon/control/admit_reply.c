@@ -139,6 +139,7 @@ void admit_reply_send(struct session *session, uint64_t id, const struct feed *f
     struct feed_arena arena;
     feed_get_arena(feed, session->port < 0 ? 0 : (uint32_t)session->port, &arena);
     fill_memory(&reply, session->gpu, &arena);
+    reply.offer = arena.offer ? session->offers : 0;
     reply.memory_why = dlp_escape(memory_why, why, sizeof why);
     reply.slots = params->slots;
     reply.shared = params->shared;

@@ -89,6 +89,7 @@ static void on_tick(uv_timer_t *timer)
         group_tell_members(group);
     }
     mix_watch_tick(control->mix_watch);
+    uploaders_watch(control->options.uploaders);
     reclaim_look(control->reclaim);
     if (now - control->saved_at >= SAVE_NS)
         save_badlist(control);
@@ -139,11 +140,12 @@ struct control *control_new(const struct control_options *options)
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
     uv_timer_init(options->loop, &control->tick);
-    control->tick.data = control;
+    uv_timer_init(options->loop, &control->gpu_look);
+    control->tick.data = control->gpu_look.data = control;
     uv_timer_start(&control->tick, on_tick, TICK_MS, TICK_MS);
     uv_prepare_init(options->loop, &control->flush);
     control->flush.data = control;
-    control->handles = 2;
+    control->handles = 3;
     return control;
 }
 
@@ -200,11 +202,9 @@ void control_stop(struct control *control, void (*stopped)(void *context), void 
 {
     control->stopping = true;
     uv_timer_stop(&control->tick);
+    uv_timer_stop(&control->gpu_look);
     while (control->conns)
         conn_close(control->conns, "the daemon stops");
-    for (struct group *group = control->groups; group; group = group->next)
-        if (group->state == GROUP_CLOSING && group->feed)
-            feed_keep(group->feed);
     datasets_stop(control->datasets);
     save_badlist(control);
     control->stopped = stopped;
@@ -232,5 +232,6 @@ void control_free(struct control *control)
     free(control->totals);
     free(control->save_path);
     uv_close((uv_handle_t *)&control->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&control->gpu_look, on_handle_closed);
     uv_close((uv_handle_t *)&control->flush, on_handle_closed);
 }

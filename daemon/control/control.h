@@ -61,11 +61,13 @@ struct control {
     uint32_t nconns;
     uint32_t nattached; /* clients that have a rank or share one */
     uint32_t nclosing;  /* feeds that give their memory back */
+    uint32_t gpu_opens; /* attaches that wait for a GPU's driver on a helper thread */
     uint64_t promised;  /* bytes that the groups will take */
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
     uint64_t malformed, refused;
     uv_timer_t tick;
+    uv_timer_t gpu_look;  /* while an attach waits for the list of GPUs */
     uv_prepare_t flush;   /* before the loop waits, while there are: */
     struct conn *talking; /* connections with frames queued since it waited last */
     int handles;          /* open; the last one closed frees */

@@ -111,7 +111,7 @@ static bool attach(struct session *session, const Dlp__Envelope *env)
 
 static bool arena_check(struct session *session, const Dlp__Envelope *env)
 {
-    admit_check(session->admit, env->id, env->arena_check);
+    admit_check(session, env->id, env->arena_check);
     return true;
 }
 
@@ -241,7 +241,7 @@ struct handler {
 static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_HELLO] = {STATE(NEW), greet},
     [DLP__ENVELOPE__BODY_ATTACH] = {STATE(GREETED), attach},
-    [DLP__ENVELOPE__BODY_ARENA_CHECK] = {STATE(ATTACHING), arena_check},
+    [DLP__ENVELOPE__BODY_ARENA_CHECK] = {STATE(ATTACHING) | STATE(STREAMING), arena_check},
     [DLP__ENVELOPE__BODY_WAIT] = {STATE(STREAMING), wait},
     [DLP__ENVELOPE__BODY_TAKE] = {STATE(STREAMING), take},
     [DLP__ENVELOPE__BODY_RELEASE] = {STATE(STREAMING), release},
@@ -284,10 +284,23 @@ static bool refuse_state(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+/* Of a client that could read memory which is taken back all the same: it believes itself attached
+ * until another AttachReply tells it so, and says this again then. */
+static bool comes_early(const struct session *session, const Dlp__Envelope *env)
+{
+    bool early =
+        env->body_case == DLP__ENVELOPE__BODY_WAIT || env->body_case == DLP__ENVELOPE__BODY_SEEK;
+    return early && session->state == SESSION_ATTACHING && admit_has_offered(session->admit);
+}
+
 bool dispatch_message(struct session *session, const Dlp__Envelope *env)
 {
     const struct handler *handler = find_handler(env);
     session->heard = clock_ns();
+    if (env->body_case == DLP__ENVELOPE__BODY_DETACH)
+        session_unmapped(session); /* which comes first, also where the attachment has ended */
+    if (comes_early(session, env))
+        return true;
     if (handler && handler->states & 1U << session->state)
         return handler->handle(session, env);
     if (handler || session->state == SESSION_NEW)

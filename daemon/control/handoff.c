@@ -7,6 +7,7 @@ int handoff_read(struct handoff_wish *wish, const Dlp__Attach *message, struct r
 {
     wish->gpu = message->gpu.len > 0;
     wish->only = message->gpu_only;
+    wish->slots = message->slots;
     if (wish->gpu && message->gpu.len != UPLOADERS_UUID)
         return refuse(refusal, DLP_ERROR_BAD_REQUEST, "the UUID of a GPU has %u bytes, not %zu",
                       UPLOADERS_UUID, message->gpu.len);
@@ -68,6 +69,19 @@ int handoff_choose(struct handoff *handoff, const struct handoff_wish *wish,
     }
     handoff->kind = DLP_MEMORY_VMM;
     return spec->handoff == HANDOFF_IPC ? try_ipc(handoff, wish, spec, watched, refusal) : 0;
+}
+
+uint32_t handoff_lower(struct handoff *handoff, const struct handoff_wish *wish, uint32_t slots,
+                       const char *reason)
+{
+    char text[DLP_TEXT_MAX];
+    if (wish->slots || slots <= HANDOFF_GPU_SLOTS_MIN)
+        return 0;
+    handoff->slots = slots;
+    snprintf(text, sizeof text, "%u slots instead of %u, as %s", HANDOFF_GPU_SLOTS_MIN, slots,
+             reason);
+    add_reason(handoff, text);
+    return HANDOFF_GPU_SLOTS_MIN;
 }
 
 int handoff_fall_back(struct handoff *handoff, const struct handoff_wish *wish,

@@ -17,14 +17,16 @@
 
 struct handoff_wish { /* of an attach */
     bool gpu;
-    bool only; /* a GPU or nothing */
+    bool only;  /* a GPU or nothing */
+    bool slots; /* so many slots and no other number */
     uint8_t uuid[UPLOADERS_UUID];
 };
 
 struct handoff {
     enum dlp_memory kind;
     uint8_t uuid[UPLOADERS_UUID]; /* of a GPU */
-    char why[DLP_TEXT_MAX];       /* why it is none of the better kinds; "" = it was asked for */
+    char why[DLP_TEXT_MAX];       /* why it is no better kind, or fewer slots; "" = as asked for */
+    uint32_t slots;               /* as many as were meant, where it has fewer; else 0 */
 };
 
 /* What an attach asks for. 0, or the refusal's code. */
@@ -34,6 +36,11 @@ int handoff_read(struct handoff_wish *wish, const Dlp__Attach *message, struct r
 int handoff_choose(struct handoff *handoff, const struct handoff_wish *wish,
                    const struct feed_spec *spec, uint32_t slots, bool watched,
                    struct refusal *refusal);
+/* A GPU has no room for so many slots, for a reason: may fewer be tried, and how many? Once; 0 =
+ * no.
+ */
+uint32_t handoff_lower(struct handoff *handoff, const struct handoff_wish *wish, uint32_t slots,
+                       const char *reason);
 /* That kind cannot be had, for a reason: the next one, in the same way. */
 int handoff_fall_back(struct handoff *handoff, const struct handoff_wish *wish,
                       const struct feed_spec *spec, const char *reason, bool watched,

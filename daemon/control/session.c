@@ -41,6 +41,7 @@ void session_reap(struct session *session)
     if (session->next)
         session->next->link = session->link;
     access_peer_clear(&session->peer);
+    borrower_unref(session->borrower);
     free(session);
     control_settled(control);
 }
@@ -75,16 +76,14 @@ static void log_leave(const struct session *session, const char *why)
              100 * gauge_wait_share(gauge, now));
 }
 
-void session_outlive(struct session *session)
+void session_unmapped(struct session *session)
 {
-    if (session->maps)
-        feed_outlive(session->maps, session->life);
-    session->maps = NULL;
+    if (session->borrower)
+        borrower_done(session->borrower);
 }
 
 void session_end(struct session *session, const char *why)
 {
-    session_outlive(session);
     log_leave(session, why);
     session->sink.send = NULL;
     if (session->state == SESSION_ATTACHING || session->state == SESSION_STREAMING)
@@ -177,9 +176,6 @@ void session_take(struct session *session, uint64_t id, const Dlp__Take *take)
 
 static void leave(struct session *session, uint64_t id, const char *why)
 {
-    if (!id)
-        session_outlive(session);
-    session->maps = NULL;
     log_leave(session, why);
     session->detach_id = id;
     bool others = group_leave(session);

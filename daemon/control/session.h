@@ -62,7 +62,8 @@ struct session {
     bool gpu_lost;               /* no batch comes any more */
 
     struct feed_place place;    /* STREAMING, or coming back: of the next batch that it will take */
-    struct feed *maps;          /* whose memory it may have mapped by a handle; NULL = none */
+    uint32_t offers;            /* of a GPU's memory, in all */
+    struct borrower *borrower;  /* of the last one by a handle; NULL = there was none */
     bool comes_back;            /* ATTACHING: to its group, for a batch of its own */
     struct feed_place expected; /* of the next that it will be told of, if none passes it by */
     enum loan_state lent[DLP_SLOTS_MAX];
@@ -104,9 +105,8 @@ void session_detach(struct session *session, uint64_t id);
 
 /* For admit.c and group.c. */
 void session_announce(struct session *session, const struct feed_batch *batch,
-                      const char *failure); /* NULL: the batch is there */
-/* What it may have mapped by a handle stays until its process ends. */
-void session_outlive(struct session *session);
+                      const char *failure);     /* NULL: the batch is there */
+void session_unmapped(struct session *session); /* it maps nothing by a handle any more */
 void session_tell_members(struct session *session);
 /* Nothing is left of the group that it was the last to leave. */
 void session_left(struct session *session);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -21,6 +22,9 @@ struct arena_cuda {
     dlp_cu_memory memory;
     dlp_cu_pointer at;
     bool created, reserved, mapped, allocated, lent;
+    struct borrower **borrowers;
+    uint32_t nborrowers;
+    struct uploader_later later; /* its end, while they map it */
 };
 
 static dlp_cu_allocation kind_of(const struct uploader_gpu *gpu)
@@ -34,6 +38,16 @@ static int check(const struct uploader_gpu *gpu, dlp_cu_result code, const char 
                  struct error *err)
 {
     return uploader_check(gpu->uploader, code, symbol, err);
+}
+
+/* Of a call that takes memory. */
+static int check_room(const struct uploader_gpu *gpu, dlp_cu_result code, const char *symbol,
+                      struct error *err)
+{
+    int failed = check(gpu, code, symbol, err);
+    if (code == DLP_CU_OUT_OF_MEMORY)
+        failed = err->code = -ENOSPC;
+    return failed;
 }
 
 static int choose_size(struct arena_cuda *arena, const struct uploader_gpu *gpu, struct error *err)
@@ -53,7 +67,7 @@ static int choose_size(struct arena_cuda *arena, const struct uploader_gpu *gpu,
     arena->offer.bytes = (used + granule - 1) / granule * granule;
     if (arena->offer.bytes <= room)
         return 0;
-    return error_set(err, -ENODEV,
+    return error_set(err, -ENOSPC,
                      "%s: %u slots of %.1f MB take %.1f MB of its memory, and %.1f MB of %.1f MB "
                      "are free: lower slots or batch",
                      uploader_name(gpu->uploader), arena->slots, (double)arena->slot_bytes / MB,
@@ -63,7 +77,8 @@ static int choose_size(struct arena_cuda *arena, const struct uploader_gpu *gpu,
 static int make_ipc(struct arena_cuda *arena, const struct uploader_gpu *gpu, struct error *err)
 {
     const struct dlp_cuda *cuda = gpu->cuda;
-    int code = check(gpu, cuda->memory_alloc(&arena->at, arena->offer.bytes), "cuMemAlloc", err);
+    int code =
+        check_room(gpu, cuda->memory_alloc(&arena->at, arena->offer.bytes), "cuMemAlloc", err);
     arena->allocated = code == 0;
     return code ? code
                 : check(gpu, cuda->ipc_get(&arena->offer.handle, arena->at), "cuIpcGetMemHandle",
@@ -76,7 +91,8 @@ static int make_vmm(struct arena_cuda *arena, const struct uploader_gpu *gpu, st
     const dlp_cu_access access = {{DLP_CU_LOCATION_DEVICE, gpu->device}, DLP_CU_ACCESS_READWRITE};
     const struct dlp_cuda *cuda = gpu->cuda;
     uint64_t bytes = arena->offer.bytes;
-    int code = check(gpu, cuda->memory_create(&arena->memory, bytes, &kind, 0), "cuMemCreate", err);
+    int code =
+        check_room(gpu, cuda->memory_create(&arena->memory, bytes, &kind, 0), "cuMemCreate", err);
     arena->created = code == 0;
     if (code == 0)
         code = check(gpu, cuda->address_reserve(&arena->at, bytes, 0, 0, 0), "cuMemAddressReserve",
@@ -157,6 +173,8 @@ int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slo
                                  .slots = slots,
                                  .slot_bytes = slot_bytes};
     int code = uploader_run(uploader, make, arena, err);
+    if (code == -ETIMEDOUT)
+        return -ENODEV;
     if (code == 0) {
         uploader_lend(uploader, arena->offer.bytes);
         arena->lent = true;
@@ -167,25 +185,61 @@ int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slo
     return code;
 }
 
-void arena_cuda_free(struct arena_cuda *arena)
+void arena_cuda_lend(struct arena_cuda *arena, struct borrower *borrower)
 {
-    struct error err;
-    if (!arena)
-        return;
-    if (uploader_run(arena->uploader, undo, arena, &err) < 0)
-        log_warning("%s: %.1f MB of its memory stay taken", err.text,
+    arena->borrowers = mem_grow(arena->borrowers, arena->nborrowers + 1, sizeof *arena->borrowers);
+    arena->borrowers[arena->nborrowers++] = borrower_ref(borrower);
+}
+
+/* failed: why its memory is not free; NULL = it is. */
+static void end(struct arena_cuda *arena, const char *failed)
+{
+    if (failed)
+        log_warning("%s: %.1f MB of its memory stay taken", failed,
                     (double)arena->offer.bytes / MB);
     else if (arena->lent)
         uploader_get_back(arena->uploader, arena->offer.bytes);
     if (arena->offer.fd >= 0)
         close(arena->offer.fd);
+    for (uint32_t i = 0; i < arena->nborrowers; i++)
+        borrower_unref(arena->borrowers[i]);
+    free(arena->borrowers);
     free(arena);
 }
 
-void arena_cuda_keep(struct arena_cuda *arena)
+static bool unmapped(const struct uploader_later *later)
 {
-    uploader_keep(arena->uploader);
-    free(arena);
+    const struct arena_cuda *arena =
+        (const void *)((const char *)later - offsetof(struct arena_cuda, later));
+    for (uint32_t i = 0; i < arena->nborrowers; i++)
+        if (!borrower_over(arena->borrowers[i]))
+            return false;
+    return true;
+}
+
+static void undo_later(struct uploader_later *later, const struct uploader_gpu *gpu)
+{
+    struct arena_cuda *arena = (void *)((char *)later - offsetof(struct arena_cuda, later));
+    struct error err;
+    if (!gpu)
+        end(arena, uploader_name(arena->uploader));
+    else
+        end(arena, undo(arena, gpu, &err) < 0 ? err.text : NULL);
+}
+
+void arena_cuda_free(struct arena_cuda *arena)
+{
+    struct error err;
+    if (!arena)
+        return;
+    arena->later = (struct uploader_later){.due = unmapped, .run = undo_later};
+    if (!unmapped(&arena->later)) {
+        uploader_run_later(arena->uploader, &arena->later);
+        return;
+    }
+    int code = uploader_run(arena->uploader, undo, arena, &err);
+    if (code != -ETIMEDOUT)
+        end(arena, code < 0 ? err.text : NULL);
 }
 
 const struct arena_cuda_offer *arena_cuda_offer(const struct arena_cuda *arena)

@@ -4,6 +4,7 @@
 #ifndef ARENA_CUDA_H
 #define ARENA_CUDA_H
 
+#include "device/borrower.h"
 #include "device/uploader.h"
 #include "proto/slot.h"
 
@@ -18,14 +19,15 @@ struct arena_cuda_offer {
 };
 
 /* Reserves it whole and writes the nonce. The uploader is held by the caller until after
- * arena_cuda_free. -ENODEV: the call that failed, and why; the GPU has nothing of it then. */
+ * arena_cuda_free. -ENOSPC: the GPU's memory is short; -ENODEV: the call that failed, and why. It
+ * has nothing of it then. */
 int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slots,
                    uint64_t slot_bytes, struct arena_cuda **out, struct error *err);
-/* What a client has mapped by a descriptor stays until it unmaps it or ends; by a handle, nobody
- * may have it mapped any more. On a lost GPU only our part of it is given back. */
+/* It is offered by a handle. Before arena_cuda_free, by one thread. */
+void arena_cuda_lend(struct arena_cuda *arena, struct borrower *borrower);
+/* What a client has mapped by a descriptor stays until it unmaps it or ends; what is lent is freed
+ * when no borrower maps it any more, by the uploader. On a lost GPU only our part is given back. */
 void arena_cuda_free(struct arena_cuda *arena);
-/* Leaves the memory to the end of this process: clients may map it still. */
-void arena_cuda_keep(struct arena_cuda *arena);
 
 const struct arena_cuda_offer *arena_cuda_offer(const struct arena_cuda *arena);
 dlp_cu_pointer arena_cuda_slot(const struct arena_cuda *arena, uint32_t slot);

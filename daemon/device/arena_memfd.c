@@ -1,17 +1,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <linux/mempolicy.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/numa.h"
 #include "base/system.h"
 #include "device/arena.h"
 
@@ -20,8 +18,6 @@
 #endif
 
 #define MB 1e6
-
-enum { NODES_MAX = 1024, NODE_BITS = sizeof(unsigned long) * CHAR_BIT };
 
 struct arena {
     struct budget *budget;
@@ -133,14 +129,10 @@ int arena_new(struct budget *budget, struct orphans *orphans, uint32_t slots, ui
     return code;
 }
 
-/* The policy is that of the file, so it holds for fallocate and for all who map it. */
+/* The policy is that of the file, so it holds for fallocate too. */
 void arena_prefer(struct arena *arena, int node)
 {
-    unsigned long nodes[NODES_MAX / NODE_BITS] = {0};
-    if (node < 0 || node >= NODES_MAX)
-        return;
-    nodes[node / NODE_BITS] = 1UL << node % NODE_BITS;
-    syscall(SYS_mbind, arena->base, arena->bytes, MPOL_PREFERRED, nodes, NODES_MAX, 0);
+    numa_prefer(arena->base, arena->bytes, node);
 }
 
 static int allocate(int fd, int mode, uint64_t offset, uint64_t bytes)

@@ -1,24 +1,20 @@
 #include "device/gpus.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/plural.h"
 #include "base/thread.h"
 #include "device/uploaders.h"
 
-#define PATIENCE_S 1
-
 struct gpus {
     pthread_t thread;
-    sem_t done;         /* it has said all */
+    uint64_t since;
     _Atomic bool found; /* list is complete */
     struct gpu_list list;
 };
@@ -103,28 +99,21 @@ static void *run(void *context)
     look(&gpus->list);
     gpus->found = true;
     log_info("batches go to %s", gpus_words(gpus, text));
-    sem_post(&gpus->done);
     return NULL;
 }
 
 struct gpus *gpus_new(void)
 {
     struct gpus *gpus = mem_new(sizeof *gpus);
-    sem_init(&gpus->done, 0, 0);
+    gpus->since = clock_ns();
     gpus->thread = thread_start("gpus", run, gpus);
     return gpus;
 }
 
-bool gpus_free(struct gpus *gpus)
+bool gpus_free(struct gpus *gpus, uint64_t until)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_S;
-    while (sem_timedwait(&gpus->done, &until) < 0)
-        if (errno != EINTR)
-            return false;
-    pthread_join(gpus->thread, NULL);
-    sem_destroy(&gpus->done);
+    if (!thread_join_until(gpus->thread, until))
+        return false;
     free(gpus);
     return true;
 }
@@ -137,6 +126,11 @@ void gpus_abandon(struct gpus *gpus)
 const struct gpu_list *gpus_list(const struct gpus *gpus)
 {
     return gpus->found ? &gpus->list : NULL;
+}
+
+uint64_t gpus_asked_since(const struct gpus *gpus)
+{
+    return gpus->since;
 }
 
 const char *gpus_words(const struct gpus *gpus, char text[GPUS_TEXT_MAX])

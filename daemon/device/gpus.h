@@ -40,14 +40,16 @@ struct gpus;
 
 /* Begins to look. */
 struct gpus *gpus_new(void);
-/* False: the driver hangs, so its thread could not be ended within a second, and nothing was freed;
- * the process has to end by _exit. */
-bool gpus_free(struct gpus *gpus);
+/* False: the driver hangs, so its thread could not be ended until then (clock_ns), and nothing was
+ * freed; the process has to end by _exit. */
+bool gpus_free(struct gpus *gpus, uint64_t until);
 /* The process ends by _exit: nobody joins the thread, which may have ended long ago. */
 void gpus_abandon(struct gpus *gpus);
 
 /* What was found; never changes. NULL while the driver is being asked. Any thread. */
 const struct gpu_list *gpus_list(const struct gpus *gpus);
+/* clock_ns of gpus_new. */
+uint64_t gpus_asked_since(const struct gpus *gpus);
 /* One line for status and people: what there is, and where batches are. */
 const char *gpus_words(const struct gpus *gpus, char text[GPUS_TEXT_MAX]);
 /* "default", "exclusive process", "prohibited" */

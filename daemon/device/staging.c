@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/numa.h"
 #include "base/system.h"
 
 #define MB 1e6
@@ -36,6 +37,7 @@ static int map_piece(const struct staging *staging, struct piece *piece, struct 
     if (at == MAP_FAILED)
         return error_set(err, -ENOMEM, "cannot map %" PRIu64 " bytes to copy batches from: %s",
                          staging->slot_bytes, strerror(errno));
+    numa_prefer(at, staging->slot_bytes, uploader_numa_node(uploader));
     piece->at = at;
     piece->uploader = uploader;
     return 0;
@@ -107,6 +109,7 @@ struct pin {
     uint64_t bytes;
 };
 
+/* Nothing of it is looked at after the call, in which the driver may hang. */
 static int pin(void *context, const struct uploader_gpu *gpu, struct error *err)
 {
     const struct pin *it = context;

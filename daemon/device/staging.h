@@ -1,6 +1,7 @@
 /* Where the batches of a feed are written before they are copied to GPUs: a ring of slots of host
- * memory that no client ever sees, pinned for all GPUs. Its slots have the states of slots.h: FREE
- * -> FILLING, and FREE again when all copies of them have ended. */
+ * memory that no client ever sees, pinned for all GPUs and on the NUMA node of the first one. Its
+ * slots have the states of slots.h: FREE -> FILLING, and FREE again when all copies of them have
+ * ended. */
 #ifndef STAGING_H
 #define STAGING_H
 

@@ -13,11 +13,12 @@
 
 enum { FLIGHTS = 8 }; /* copies on the stream at once */
 
-#define POLL_NS 30000L  /* between two looks at an event */
+#define POLL_NS 30000L /* between two looks at an event */
+#define LATER_NS (CLOCK_SECOND / 10)
 #define SLACK_NS 5000UL /* of the kernel's timers, for that */
-#define JOIN_S 1
 
-const struct uploader_times uploader_times = {10 * CLOCK_SECOND, 60 * CLOCK_SECOND};
+const struct uploader_times uploader_times = {10 * CLOCK_SECOND, 60 * CLOCK_SECOND,
+                                              30 * CLOCK_SECOND};
 
 struct job {
     struct job *next;
@@ -41,10 +42,16 @@ struct uploader {
     pthread_cond_t work, done; /* for the thread; a job is over */
     struct job *jobs, **last_job;
     struct upload *uploads, **last_upload;
+    struct uploader_later *laters;
+    uint64_t look_at; /* the laters next */
     uint32_t users;
     uint64_t unused_since;
-    bool stop, active, kept, let_go;
-    struct error lost; /* code 0: it is not; under the mutex, written by the thread */
+    bool stop, active, let_go;
+    bool asleep, hung;        /* the thread: has nothing to do; is not waited for any more */
+    uint64_t awake_since;     /* it began what it does now */
+    const struct job *at_job; /* or at: */
+    struct upload *in_hand;
+    struct error lost; /* code 0: it is not */
     uint64_t lent, copied;
     /* The thread's own. */
     struct uploader_gpu gpu;
@@ -56,12 +63,13 @@ struct uploader {
 
 static void be_lost(struct uploader *uploader, const struct error *err)
 {
-    if (uploader->lost.code)
-        return;
-    log_error("%s: lost for this daemon until it is started anew", err->text);
     pthread_mutex_lock(&uploader->mutex);
-    uploader->lost = *err;
+    bool news = !uploader->lost.code;
+    if (news)
+        uploader->lost = *err;
     pthread_mutex_unlock(&uploader->mutex);
+    if (news)
+        log_error("%s: lost for this daemon until it is started anew", err->text);
 }
 
 int uploader_check(struct uploader *uploader, dlp_cu_result code, const char *symbol,
@@ -160,27 +168,42 @@ static int begin_context(void *context, const struct uploader_gpu *gpu, struct e
     if (uploader->context)
         return 0;
     int code = make_context(uploader, err);
-    if (code < 0 && !uploader->lost.code)
-        end_context(uploader);
     pthread_mutex_lock(&uploader->mutex);
+    bool lost = uploader->lost.code;
     uploader->active = code == 0;
     pthread_mutex_unlock(&uploader->mutex);
+    if (code < 0 && !lost)
+        end_context(uploader);
     return code;
 }
 
-/* Calls in and out with the mutex held, as all that uploader_main calls. */
-static void run_job(struct uploader *uploader)
+static struct job *next_job(struct uploader *uploader)
 {
     struct job *job = uploader->jobs;
     uploader->jobs = job->next;
     if (!uploader->jobs)
         uploader->last_job = &uploader->jobs;
-    bool lost = uploader->lost.code;
-    pthread_mutex_unlock(&uploader->mutex);
-    if (lost)
-        *job->err = uploader->lost;
-    job->code = lost ? uploader->lost.code : job->task(job->context, &uploader->gpu, job->err);
-    pthread_mutex_lock(&uploader->mutex);
+    return job;
+}
+
+/* Calls in and out with the mutex held, as all that uploader_main calls. After a call of the driver
+ * in which the thread was given up, nothing is as it was. */
+static void run_job(struct uploader *uploader)
+{
+    struct job *job = next_job(uploader), its = *job;
+    struct error err = uploader->lost;
+    int code = err.code;
+    uploader->at_job = job;
+    if (!code) {
+        pthread_mutex_unlock(&uploader->mutex);
+        code = its.task(its.context, &uploader->gpu, &err);
+        pthread_mutex_lock(&uploader->mutex);
+    }
+    if (uploader->hung)
+        return;
+    uploader->at_job = NULL;
+    *job->err = err;
+    job->code = code;
     job->over = true;
     pthread_cond_broadcast(&uploader->done);
 }
@@ -223,9 +246,13 @@ static void start_copy(struct uploader *uploader)
     struct error err;
     struct upload *upload = next_upload(uploader);
     struct flight *flight = &uploader->flights[(uploader->first + uploader->nflights) % FLIGHTS];
+    uploader->in_hand = upload;
     pthread_mutex_unlock(&uploader->mutex);
     int code = copy(uploader, upload, flight, &err);
     pthread_mutex_lock(&uploader->mutex);
+    if (uploader->hung)
+        return;
+    uploader->in_hand = NULL;
     if (code < 0) {
         finish(uploader, upload, &err);
         return;
@@ -259,7 +286,7 @@ static void look_at_first(struct uploader *uploader)
         sleep_ns(POLL_NS);
     }
     pthread_mutex_lock(&uploader->mutex);
-    if (code)
+    if (code || uploader->hung)
         return;
     struct upload *upload = land(uploader);
     uploader->copied += upload->bytes;
@@ -268,10 +295,56 @@ static void look_at_first(struct uploader *uploader)
 
 static void fail_copies(struct uploader *uploader)
 {
+    struct upload *upload = uploader->in_hand;
+    uploader->in_hand = NULL;
+    if (upload)
+        finish(uploader, upload, &uploader->lost);
     while (uploader->nflights)
         finish(uploader, land(uploader), &uploader->lost);
     while (uploader->uploads)
         finish(uploader, next_upload(uploader), &uploader->lost);
+}
+
+static void drop(struct uploader *uploader)
+{
+    if (--uploader->users == 0)
+        uploader->unused_since = clock_ns();
+    pthread_cond_signal(&uploader->work);
+}
+
+static void look_at_laters(struct uploader *uploader)
+{
+    struct uploader_later *due = NULL, *later;
+    for (struct uploader_later **at = &uploader->laters; (later = *at);) {
+        if (!later->due(later)) {
+            at = &later->next;
+            continue;
+        }
+        *at = later->next;
+        later->next = due;
+        due = later;
+    }
+    uploader->look_at = clock_ns() + LATER_NS;
+    while ((later = due) && !uploader->hung) {
+        due = later->next;
+        bool lost = uploader->lost.code;
+        pthread_mutex_unlock(&uploader->mutex);
+        later->run(later, lost ? NULL : &uploader->gpu);
+        pthread_mutex_lock(&uploader->mutex);
+        drop(uploader);
+    }
+}
+
+/* UINT64_MAX: for ever. */
+static void sleep_until(struct uploader *uploader, uint64_t end)
+{
+    const struct timespec until = {(time_t)(end / CLOCK_SECOND), (long)(end % CLOCK_SECOND)};
+    uploader->asleep = true;
+    if (end == UINT64_MAX)
+        pthread_cond_wait(&uploader->work, &uploader->mutex);
+    else
+        pthread_cond_timedwait(&uploader->work, &uploader->mutex, &until);
+    uploader->asleep = false;
 }
 
 /* The context goes when it was not used for long enough. */
@@ -279,8 +352,7 @@ static void idle(struct uploader *uploader)
 {
     uint64_t now = clock_ns(), end = uploader->unused_since + uploader->times.idle_ns;
     if (now < end && !uploader->stop && !uploader->let_go) {
-        const struct timespec until = {(time_t)(end / CLOCK_SECOND), (long)(end % CLOCK_SECOND)};
-        pthread_cond_timedwait(&uploader->work, &uploader->mutex, &until);
+        sleep_until(uploader, end);
         return;
     }
     uploader->active = uploader->let_go = false;
@@ -294,7 +366,8 @@ static void *uploader_main(void *context)
     struct uploader *uploader = context;
     prctl(PR_SET_TIMERSLACK, SLACK_NS);
     pthread_mutex_lock(&uploader->mutex);
-    while (true) {
+    while (!uploader->hung) {
+        uploader->awake_since = clock_ns();
         if (uploader->lost.code && (uploader->nflights || uploader->uploads))
             fail_copies(uploader);
         else if (uploader->jobs)
@@ -303,12 +376,14 @@ static void *uploader_main(void *context)
             start_copy(uploader);
         else if (uploader->nflights)
             look_at_first(uploader);
-        else if (uploader->active && !uploader->users && !uploader->kept && !uploader->lost.code)
+        else if (uploader->laters && clock_ns() >= uploader->look_at)
+            look_at_laters(uploader);
+        else if (uploader->active && !uploader->users && !uploader->lost.code)
             idle(uploader);
         else if (uploader->stop)
             break;
         else
-            pthread_cond_wait(&uploader->work, &uploader->mutex);
+            sleep_until(uploader, uploader->laters ? uploader->look_at : UINT64_MAX);
     }
     pthread_mutex_unlock(&uploader->mutex);
     return NULL;
@@ -338,18 +413,15 @@ int uploader_new(const struct uploader_device *device, const struct uploader_tim
     return code;
 }
 
-bool uploader_free(struct uploader *uploader)
+bool uploader_free(struct uploader *uploader, uint64_t until)
 {
-    struct timespec until;
     pthread_mutex_lock(&uploader->mutex);
-    uploader->stop = !uploader->kept;
+    bool hung = uploader->hung;
+    uploader->stop = true;
+    uploader->look_at = 0;
     pthread_cond_signal(&uploader->work);
     pthread_mutex_unlock(&uploader->mutex);
-    if (!uploader->stop)
-        return false;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += JOIN_S;
-    if (pthread_timedjoin_np(uploader->thread, NULL, &until) != 0)
+    if (hung || !thread_join_until(uploader->thread, until) || uploader->laters)
         return false;
     pthread_cond_destroy(&uploader->work);
     pthread_cond_destroy(&uploader->done);
@@ -363,11 +435,17 @@ int uploader_run(struct uploader *uploader, uploader_task task, void *context, s
     struct error local;
     struct job job = {.task = task, .context = context, .err = err ? err : &local};
     pthread_mutex_lock(&uploader->mutex);
-    *uploader->last_job = &job;
-    uploader->last_job = &job.next;
-    pthread_cond_signal(&uploader->work);
-    while (!job.over)
+    if (!uploader->hung) {
+        *uploader->last_job = &job;
+        uploader->last_job = &job.next;
+        pthread_cond_signal(&uploader->work);
+    }
+    while (!job.over && !uploader->hung)
         pthread_cond_wait(&uploader->done, &uploader->mutex);
+    if (!job.over) {
+        job.code = uploader->at_job == &job ? -ETIMEDOUT : -ENODEV;
+        *job.err = uploader->lost;
+    }
     pthread_mutex_unlock(&uploader->mutex);
     return job.code;
 }
@@ -381,14 +459,22 @@ int uploader_hold(struct uploader *uploader, struct error *err)
     int code = uploader_run(uploader, begin_context, NULL, err);
     if (code < 0)
         uploader_drop(uploader);
-    return code;
+    return code < 0 ? -ENODEV : 0;
 }
 
 void uploader_drop(struct uploader *uploader)
 {
     pthread_mutex_lock(&uploader->mutex);
-    if (--uploader->users == 0)
-        uploader->unused_since = clock_ns();
+    drop(uploader);
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
+void uploader_run_later(struct uploader *uploader, struct uploader_later *later)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    later->next = uploader->laters;
+    uploader->laters = later;
+    uploader->users++;
     pthread_cond_signal(&uploader->work);
     pthread_mutex_unlock(&uploader->mutex);
 }
@@ -399,6 +485,8 @@ void uploader_copy(struct uploader *uploader, struct upload *upload)
     pthread_mutex_lock(&uploader->mutex);
     *uploader->last_upload = upload;
     uploader->last_upload = &upload->next;
+    if (uploader->hung)
+        fail_copies(uploader);
     pthread_cond_signal(&uploader->work);
     pthread_mutex_unlock(&uploader->mutex);
 }
@@ -411,13 +499,6 @@ uint32_t uploader_let_go(struct uploader *uploader)
     pthread_cond_signal(&uploader->work);
     pthread_mutex_unlock(&uploader->mutex);
     return users;
-}
-
-void uploader_keep(struct uploader *uploader)
-{
-    pthread_mutex_lock(&uploader->mutex);
-    uploader->kept = true;
-    pthread_mutex_unlock(&uploader->mutex);
 }
 
 void uploader_lend(struct uploader *uploader, uint64_t bytes)
@@ -445,7 +526,35 @@ void uploader_state(struct uploader *uploader, struct uploader_state *out)
     pthread_mutex_unlock(&uploader->mutex);
 }
 
+static void give_up(struct uploader *uploader)
+{
+    if (!uploader->lost.code)
+        error_set(&uploader->lost, -ENODEV,
+                  "%s: its driver has not returned from a call within %.1f s",
+                  uploader->device.name, (double)uploader->times.call_ns / (double)CLOCK_SECOND);
+    log_error("%s: lost for this daemon until it is started anew", uploader->lost.text);
+    uploader->hung = true;
+    uploader->active = false;
+    uploader->jobs = NULL; /* they end with their callers' wait */
+    pthread_cond_broadcast(&uploader->done);
+    fail_copies(uploader);
+}
+
+void uploader_watch(struct uploader *uploader)
+{
+    pthread_mutex_lock(&uploader->mutex);
+    bool runs = !uploader->asleep && !uploader->hung;
+    if (runs && clock_ns() - uploader->awake_since > uploader->times.call_ns)
+        give_up(uploader);
+    pthread_mutex_unlock(&uploader->mutex);
+}
+
 const char *uploader_name(const struct uploader *uploader)
 {
     return uploader->device.name;
+}
+
+int uploader_numa_node(const struct uploader *uploader)
+{
+    return uploader->device.numa_node;
 }

@@ -32,11 +32,11 @@ struct uploaders *uploaders_new(const struct uploader_times *times)
     return uploaders;
 }
 
-bool uploaders_free(struct uploaders *uploaders)
+bool uploaders_free(struct uploaders *uploaders, uint64_t until)
 {
     struct entry *entry;
     while ((entry = uploaders->entries)) {
-        if (!uploader_free(entry->gpu.uploader))
+        if (!uploader_free(entry->gpu.uploader, until))
             return false;
         uploaders->entries = entry->next;
         free(entry);
@@ -92,15 +92,16 @@ static int find_device(const struct dlp_cuda *cuda, const uint8_t uuid[UPLOADERS
     return no_gpu(device, count, err);
 }
 
-static int attribute(const struct uploader_device *device, dlp_cu_device_attribute which)
+static int attribute(const struct uploader_device *device, dlp_cu_device_attribute which,
+                     int fallback)
 {
     int value;
-    return device->cuda->device_attribute(&value, which, device->device) == 0 ? value : 0;
+    return device->cuda->device_attribute(&value, which, device->device) == 0 ? value : fallback;
 }
 
 static int check_mode(const struct uploader_device *device, struct error *err)
 {
-    int mode = attribute(device, DLP_CU_DEVICE_COMPUTE_MODE);
+    int mode = attribute(device, DLP_CU_DEVICE_COMPUTE_MODE, 0);
     if (mode == DLP_CU_MODE_PROHIBITED)
         return error_set(err, -ENODEV, "%s: its compute mode PROHIBITED allows no process at all",
                          device->name);
@@ -126,7 +127,8 @@ static int make_entry(struct uploaders *uploaders, const uint8_t uuid[UPLOADERS_
     struct entry *entry = mem_new(sizeof *entry);
     memcpy(entry->uuid, uuid, sizeof entry->uuid);
     entry->gpu.vmm =
-        attribute(&device, DLP_CU_DEVICE_VMM) && attribute(&device, DLP_CU_DEVICE_POSIX_FD);
+        attribute(&device, DLP_CU_DEVICE_VMM, 0) && attribute(&device, DLP_CU_DEVICE_POSIX_FD, 0);
+    device.numa_node = attribute(&device, DLP_CU_DEVICE_NUMA_NODE, -1);
     code = uploader_new(&device, &uploaders->times, &entry->gpu.uploader, err);
     if (code < 0) {
         free(entry);
@@ -180,6 +182,15 @@ bool uploaders_state(struct uploaders *uploaders, const char *name, struct uploa
     if (uploader)
         uploader_state(uploader, out);
     return uploader;
+}
+
+void uploaders_watch(struct uploaders *uploaders)
+{
+    pthread_mutex_lock(&uploaders->list);
+    struct entry *entry = uploaders->entries;
+    pthread_mutex_unlock(&uploaders->list);
+    for (; entry; entry = entry->next) /* they stay, and new ones come first */
+        uploader_watch(entry->gpu.uploader);
 }
 
 uint32_t uploaders_let_go(struct uploaders *uploaders, const char *name)

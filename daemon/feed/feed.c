@@ -1,9 +1,7 @@
 #include "feed/feed.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -16,7 +14,6 @@
 
 /* Share of memory that the shuffle buffers of one job may take. */
 #define SHUFFLE_SHARE 2
-#define LOOK_MS 100 /* after a daemon's end, while processes are waited for */
 
 static bool run_row(void *context, void *item, struct decoder *decoder)
 {
@@ -162,17 +159,6 @@ static int make_parts(struct feed *feed, struct error *err)
     return code < 0 ? error_prefix(err, "feed %s", params->spec->name) : 0;
 }
 
-/* Of who has mapped memory by a handle and has not said that it is done with it. */
-static void wait_for_ends(struct feed *feed)
-{
-    for (uint32_t i = 0; i < feed->nlives; i++) {
-        struct pollfd end = {.fd = feed->lives[i], .events = POLLIN};
-        while (!atomic_load(&feed->kept) && poll(&end, 1, LOOK_MS) <= 0)
-            continue;
-        close(feed->lives[i]);
-    }
-}
-
 /* What has threads or much memory. Blocks. */
 static void end_work(struct feed *feed)
 {
@@ -181,8 +167,7 @@ static void end_work(struct feed *feed)
     reader_free(feed->reader);
     workers_queue_free(feed->queue);
     arena_free(feed->arena);
-    wait_for_ends(feed);
-    ferry_free(feed->ferry, atomic_load(&feed->kept));
+    ferry_free(feed->ferry);
     dataset_unref(feed->recipe.dataset);
 }
 
@@ -195,7 +180,6 @@ static void free_rest(struct feed *feed)
     sem_destroy(&feed->end);
     pthread_mutex_destroy(&feed->mutex);
     free(feed->announced);
-    free(feed->lives);
     free(feed);
 }
 
@@ -287,21 +271,13 @@ void feed_close(struct feed *feed)
 
 void feed_keep(struct feed *feed)
 {
-    atomic_store(&feed->kept, true);
-    if (feed->arena && !atomic_load(&feed->closing))
+    if (feed->arena)
         arena_keep(feed->arena);
 }
 
-/* Memory whose use cannot be watched is never freed. */
-void feed_outlive(struct feed *feed, int pidfd)
+void feed_lend(struct feed *feed, uint32_t port, struct borrower *borrower)
 {
-    int life = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
-    if (life < 0) {
-        atomic_store(&feed->kept, true);
-        return;
-    }
-    feed->lives = mem_grow(feed->lives, feed->nlives + 1, sizeof *feed->lives);
-    feed->lives[feed->nlives++] = life;
+    ferry_lend(feed->ferry, port, borrower);
 }
 
 void feed_shed(struct feed *feed)

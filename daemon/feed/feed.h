@@ -9,6 +9,7 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/mailbox.h"
+#include "device/borrower.h"
 #include "feed/feed_stats.h"
 #include "feed/spec.h"
 #include "feed/workers.h"
@@ -74,16 +75,15 @@ int feed_memory(const struct feed_spec *spec, const struct dataset *dataset, uin
 int feed_layout(const struct feed_spec *spec, const struct dataset *dataset, uint32_t batch,
                 struct dlp_layout *out, struct error *err);
 
-/* Plans, makes the arena and reserves its first slot. -ENODEV: the GPU cannot have it. */
+/* Plans, makes the arena and reserves its first slot. -ENODEV: the GPU cannot have it;
+ * -ENOSPC: nor so many slots. */
 int feed_open(const struct feed_params *params, struct feed **out, struct error *err);
 /* The reader begins; further slots are reserved in the background. */
 void feed_start(struct feed *feed);
-/* By a daemon that ends, before feed_close or while it waits: what the peer still maps keeps its
- * bytes. */
+/* By a daemon that ends, before feed_close: what the peer still maps keeps its bytes. */
 void feed_keep(struct feed *feed);
-/* Memory that was passed on by a handle is not freed before the process of this pidfd (borrowed)
- * has ended. Before feed_close. */
-void feed_outlive(struct feed *feed, int pidfd);
+/* The memory of a port is offered by a handle. Before feed_close. */
+void feed_lend(struct feed *feed, uint32_t port, struct borrower *borrower);
 /* Frees a feed that was opened, started or not; asynchronous, ends in events.closed. */
 void feed_close(struct feed *feed);
 /* Somebody waits for memory (budget_press): the reader gives back what it holds ahead of need. */

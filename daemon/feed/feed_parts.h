@@ -27,9 +27,7 @@ struct feed {
     /* Made in feed_open, so that neither start nor close can lack a thread. */
     pthread_t helper;
     sem_t go, end; /* for it: reserve the slots, close the feed */
-    _Atomic bool closing, kept;
-    int *lives; /* pidfds that the memory outlives; the loop's, after feed_close the helper's */
-    uint32_t nlives;
+    _Atomic bool closing;
     struct error lost[FERRY_PORTS_MAX]; /* under the mutex: why; code 0: it is not */
     struct mail mail;                   /* there are complete batches, or a failure */
     _Atomic bool posted;

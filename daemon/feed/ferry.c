@@ -75,7 +75,7 @@ int ferry_new(const struct ferry_params *params, struct ferry **out, struct erro
         code = staging_new(params->budget, params->uploader, ferry->nberths, params->slot_bytes,
                            &ferry->staging, err);
     if (code < 0) {
-        ferry_free(ferry, false);
+        ferry_free(ferry);
         return code;
     }
     ferry->berths = staging_slots(ferry->staging);
@@ -266,15 +266,12 @@ void ferry_carry(struct ferry *ferry, struct batch *batch)
     }
 }
 
-static void free_port(struct port *port, bool keep)
+void ferry_lend(struct ferry *ferry, uint32_t port, struct borrower *borrower)
 {
-    if (keep && arena_cuda_offer(port->arena)->kind == DLP_MEMORY_IPC)
-        arena_cuda_keep(port->arena);
-    else
-        arena_cuda_free(port->arena);
+    arena_cuda_lend(ferry->ports[port].arena, borrower);
 }
 
-void ferry_free(struct ferry *ferry, bool keep)
+void ferry_free(struct ferry *ferry)
 {
     if (!ferry)
         return;
@@ -283,7 +280,7 @@ void ferry_free(struct ferry *ferry, bool keep)
         pthread_cond_wait(&ferry->rests, &ferry->mutex);
     pthread_mutex_unlock(&ferry->mutex);
     for (uint32_t port = 0; port < ferry->nports; port++)
-        free_port(&ferry->ports[port], keep);
+        arena_cuda_free(ferry->ports[port].arena);
     staging_free(ferry->staging);
     for (uint32_t port = 0; port < ferry->nports; port++)
         uploader_drop(ferry->ports[port].uploader);

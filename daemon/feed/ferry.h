@@ -25,7 +25,8 @@ struct ferry_params {
     void *context;
 };
 
-/* Holds the GPU and makes arena and staging. Helper thread. -ENODEV: the GPU; -ENOMEM: staging. */
+/* Holds the GPU and makes arena and staging. Helper thread. -ENODEV: the GPU;
+ * -ENOSPC: its memory is short; -ENOMEM: staging. */
 int ferry_new(const struct ferry_params *params, struct ferry **out, struct error *err);
 /* Of staging, ferry_berths slots in order; batches can come from the first on. Helper thread. */
 int ferry_reserve(struct ferry *ferry, uint32_t berth, struct error *err);
@@ -52,8 +53,9 @@ void ferry_cancel(struct ferry *ferry);
 /* The batch is complete, or void: it lands, at once or later, on any thread. */
 void ferry_carry(struct ferry *ferry, struct batch *batch);
 
-/* Waits for what is under way. No thread boards or carries any more. keep: memory that was passed
- * on by a handle stays, for a daemon that ends. Helper thread. */
-void ferry_free(struct ferry *ferry, bool keep);
+/* arena_cuda_lend. */
+void ferry_lend(struct ferry *ferry, uint32_t port, struct borrower *borrower);
+/* Waits for what is under way. No thread boards or carries any more. Helper thread. */
+void ferry_free(struct ferry *ferry);
 
 #endif

@@ -23,5 +23,16 @@ class Full(GpuCase):
             trainer.call("detach")
         wait_for("all memory back", lambda: not any(self.lent().values()))
 
+    def test_fewer_slots(self):
+        room = {"STANDIN_MEMORY_MB": "12"}
+        self.serve(env=room, slots=12)
+        trainer, host = self.trainer(env=room), self.trainer(env=room)
+        told = trainer.attach(device="gpu", job="a")
+        self.assertEqual((told["memory"], told["slots"]), (VMM, 3))
+        self.assertIn("3 slots instead of 12, as ", told["memory_why"])
+        self.assertEqual(self.client_status(trainer.pid)["memory_why"], told["memory_why"])
+        self.assertEqual(host.attach(job="b")["slots"], 12)
+        self.assertEqual(self.epoch(trainer), self.epoch(host))
+
 
 main()

@@ -81,9 +81,9 @@ class Client(wire.Peer):
                 self.driver.open(offer[27])
             else:
                 self.driver.map(self.fds.pop(), offer[28])
-            answer = wire.message(f1=self.driver.read(offer[29], 16))
+            answer = wire.message(f1=self.driver.read(offer[29], 16), f4=offer[31])
         except Failed as failed:
-            answer = wire.message(f2=failed.args[0], f3=failed.args[1])
+            answer = wire.message(f2=failed.args[0], f3=failed.args[1], f4=offer[31])
         self.send(wire.frame(ARENA_CHECK, answer, 0))
 
     def attach(self, gpu):

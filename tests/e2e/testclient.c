@@ -356,10 +356,17 @@ static void token(char *const *words)
     printf("}\n");
 }
 
-static void in_child(void)
+/* stay: it does nothing, and has our connection open until it is killed. */
+static void in_child(int64_t stay)
 {
     fflush(stdout);
     pid_t pid = fork();
+    while (pid == 0 && stay)
+        pause();
+    if (stay) {
+        printf("{\"rc\":0,\"child\":%d}\n", (int)pid);
+        return;
+    }
     if (pid == 0) {
         dataload_batch *batch;
         int rc = dataload_next(handle, 100, &batch);
@@ -401,7 +408,7 @@ static void command(char *const *words)
     } else if (strcmp(verb, "stats") == 0) {
         stats();
     } else if (strcmp(verb, "fork") == 0) {
-        in_child();
+        in_child(number(words, "stay", 0));
     } else if (strcmp(verb, "detach") == 0) {
         dataload_detach(handle);
         handle = NULL;

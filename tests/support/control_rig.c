@@ -26,6 +26,7 @@ static struct workers *workers;
 static struct mailbox *mailbox;
 static struct gpus *gpus;
 struct control *rig_control;
+struct uploader_times rig_times;
 bool rig_kept;
 uint64_t rig_kept_bytes;
 
@@ -64,7 +65,7 @@ void rig_start(uint64_t memory, uint64_t client_memory, unsigned clients)
     uv_loop_init(&loop);
     rig_budget = budget_new(memory, 1 << 20);
     rig_orphans = orphans_new(rig_budget);
-    uploaders = uploaders_new(&uploader_times);
+    uploaders = uploaders_new(&rig_times);
     workers = workers_new(2, NULL, rig_budget);
     mailbox = mailbox_new(&loop);
     gpus = gpus_new();
@@ -101,12 +102,18 @@ void rig_stop(void)
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     workers_free(workers);
-    ck_assert(gpus_free(gpus));
+    ck_assert(gpus_free(gpus, UINT64_MAX));
     orphans_poll(rig_orphans);
     ck_assert_uint_eq(budget_used(rig_budget, BUDGET_USES), rig_kept_bytes);
     orphans_free(rig_orphans);
-    ck_assert(uploaders_free(uploaders) == !rig_kept);
+    ck_assert(uploaders_free(uploaders, UINT64_MAX) == !rig_kept);
     budget_free(rig_budget);
+}
+
+void rig_abandon(void)
+{
+    gpus_abandon(gpus);
+    _exit(0);
 }
 
 void rig_setup(void)
@@ -119,6 +126,8 @@ void rig_setup(void)
     secret.users = nobody_else;
     secret.nusers = 1;
     gone = make_feed("gone", gone_patterns);
+    if (!rig_times.copy_ns)
+        rig_times = uploader_times;
     rig_start(256 << 20, 64 << 20, 8);
 }
 
@@ -141,8 +150,11 @@ static void on_send(void *context, const Dlp__Envelope *env, const int *fds, siz
     dlp_frame_pack(env, bytes);
     peer->replies[peer->count++] = dlp_frame_unpack(bytes, size, DLP_UNPACK_TO_CLIENT_MAX);
     ck_assert_ptr_nonnull(peer->replies[peer->count - 1]);
-    if (nfds)
-        peer->fd = dup(fds[0]);
+    if (env->body_case == DLP__ENVELOPE__BODY_ATTACH_REPLY) {
+        if (peer->fd >= 0)
+            close(peer->fd);
+        peer->fd = nfds ? dup(fds[0]) : -1;
+    }
     free(bytes);
 }
 

@@ -9,6 +9,7 @@
 #include "control/control.h"
 #include "control/session.h"
 #include "dataload.pb-c.h"
+#include "device/uploader.h"
 
 #define RIG_RECORDS 26
 #define RIG_BATCH 4
@@ -18,13 +19,14 @@ struct rig_peer {
     struct session *session;
     Dlp__Envelope *replies[RIG_REPLIES_MAX];
     uint32_t count, seen;
-    int fd; /* that came with the AttachReply */
+    int fd; /* that came with the last AttachReply; -1 = none */
 };
 
 extern struct control *rig_control;
 extern struct budget *rig_budget;
 extern struct orphans *rig_orphans;
 extern struct feed_spec rig_small;
+extern struct uploader_times rig_times; /* else the daemon's */
 extern bool rig_kept;           /* by the end something of a GPU is kept for trainers that map it */
 extern uint64_t rig_kept_bytes; /* of the budget: a GPU was lost */
 
@@ -32,6 +34,7 @@ void rig_setup(void); /* a folder with the shard, and a control of 256 MiB and 8
 void rig_teardown(void);
 void rig_start(uint64_t memory, uint64_t client_memory, unsigned clients);
 void rig_stop(void);            /* all peers are freed; checks that all memory came back */
+void rig_abandon(void);         /* the driver hangs: the process ends */
 void rig_turn(void);            /* of the loop */
 void rig_wait_until_free(void); /* checks that nothing is left of any peer */
 

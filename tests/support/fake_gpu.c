@@ -41,6 +41,7 @@ static int make(enum dlp_memory kind)
     fake.reply.gpu = (ProtobufCBinaryData){sizeof uuid, uuid};
     fake.reply.arena_bytes = ARENA;
     fake.reply.nonce_offset = ARENA - DLP_NONCE;
+    fake.reply.offer++;
     fake.reply.memory_why = kind == DLP_MEMORY_IPC ? "no VMM today" : "";
     if (kind == DLP_MEMORY_VMM) {
         dlp_cu_memory memory;
@@ -82,6 +83,7 @@ static void say_offer(int fd)
 static void hear_nonce(void)
 {
     Dlp__Envelope *env = fake_hear(&fake, DLP__ENVELOPE__BODY_ARENA_CHECK);
+    NEED(env->arena_check->offer == fake.reply.offer);
     NEED(env->arena_check->nonce.len == DLP_NONCE);
     NEED(memcmp(env->arena_check->nonce.data, nonce, DLP_NONCE) == 0);
     dlp_frame_free(env);
@@ -110,7 +112,7 @@ static void say_host(void)
 }
 
 /* Every byte of a slot is its step; its texts have FAKE_TEXT_ROW bytes. */
-static void say_batch(uint32_t slot, uint64_t generation, uint64_t step)
+static void fill_batch(uint32_t slot, uint64_t step)
 {
     const struct dlp_layout *layout = &fake.layout;
     uint64_t offsets[FAKE_BATCH + 1];
@@ -122,6 +124,11 @@ static void say_batch(uint32_t slot, uint64_t generation, uint64_t step)
         memcpy(fake.arena + slot * layout->slot_bytes, slot_bytes, layout->slot_bytes);
     else
         crig_put(arena + slot * layout->slot_bytes, slot_bytes, layout->slot_bytes);
+}
+
+static void say_batch(uint32_t slot, uint64_t generation, uint64_t step)
+{
+    fill_batch(slot, step);
     fake_ready(&fake, slot, generation, 0, step);
 }
 
@@ -186,7 +193,8 @@ static void daemon_left(void)
     say_batch(0, 1, 0);
     fake_heard(&fake, DLP__ENVELOPE__BODY_TAKE);
     fake_heard_end(&fake);
-    unmake();
+    if (wanted() == DLP_MEMORY_VMM) /* else the client has it mapped */
+        unmake();
 }
 
 /* What was read does not count: shared memory it is. */
@@ -204,6 +212,37 @@ static void daemon_not_passed(void)
     fake_heard(&fake, DLP__ENVELOPE__BODY_TAKE);
     hear_release(0, 1);
     fake_detached(&fake);
+}
+
+/* The same where an epoch was chosen before it was told. */
+static void daemon_sought(void)
+{
+    fake_hello(&fake);
+    hear_attach();
+    say_offer(make(DLP_MEMORY_VMM));
+    hear_nonce();
+    fake_heard(&fake, DLP__ENVELOPE__BODY_SEEK);
+    unmake();
+    say_host();
+    Dlp__Envelope *env = fake_hear(&fake, DLP__ENVELOPE__BODY_SEEK);
+    NEED(env->seek->epoch == 7);
+    fake_seek_reply(&fake, env->id);
+    dlp_frame_free(env);
+    fill_batch(0, 0);
+    fake_ready(&fake, 0, 1, 7, 0);
+    fake_heard(&fake, DLP__ENVELOPE__BODY_TAKE);
+    hear_release(0, 1);
+    fake_detached(&fake);
+}
+
+/* An error ends it: the client says all the same that it has unmapped what is to be freed. */
+static void daemon_ends(void)
+{
+    attach_gpu(DLP_MEMORY_IPC);
+    fake_error(&fake, 0, DLP_ERROR_BAD_LIMIT, "too many bad samples");
+    fake_heard(&fake, DLP__ENVELOPE__BODY_DETACH);
+    unmake();
+    fake_heard_end(&fake);
 }
 
 static void daemon_refuses(void)
@@ -335,6 +374,8 @@ static const struct {
     {"left", daemon_left},
     {"held", daemon_held},
     {"not_passed", daemon_not_passed},
+    {"sought", daemon_sought},
+    {"ends", daemon_ends},
     {"refuses", daemon_refuses},
     {"failure", daemon_failure},
     {"wrong_kinds", daemon_wrong_kinds},

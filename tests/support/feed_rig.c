@@ -329,7 +329,7 @@ void rig_free(struct rig *rig)
     }
     ck_assert_uint_eq(rig->nbatches, nbatches);
     workers_free(rig->workers);
-    ck_assert(uploaders_free(rig->uploaders));
+    ck_assert(uploaders_free(rig->uploaders, UINT64_MAX));
     ck_assert_uint_eq(budget_used(rig->budget, BUDGET_USES), rig->kept);
     orphans_free(rig->orphans);
     budget_free(rig->budget);

@@ -5,6 +5,9 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "device/uploaders.h"
+
 #define UUIDS "01010101010101010101010101010101,02020202020202020202020202020202"
 
 uint8_t gtr_uuid[16], gtr_other_uuid[16];
@@ -12,11 +15,13 @@ uint8_t gtr_uuid[16], gtr_other_uuid[16];
 /* The trainer's driver: maps what it is given and reads bytes of it. */
 struct reading {
     uint64_t offset, bytes;
+    bool scribbles; /* over them, instead */
 };
 
 struct mapping {
     uint64_t bytes;
     int gpu;
+    dlp_cu_access_flags access;
     dlp_cu_ipc_memory handle; /* without a descriptor */
 };
 
@@ -30,9 +35,17 @@ static dlp_cu_pointer map(const struct mapping *it, int fd)
     }
     CU(0, cu.memory_import(&memory, (void *)(intptr_t)fd, DLP_CU_HANDLE_POSIX_FD));
     close(fd);
-    at = crig_map(memory, it->bytes, DLP_CU_ACCESS_READ);
+    at = crig_map(memory, it->bytes, it->access);
     CU(0, cu.memory_release(memory));
     return at;
+}
+
+static void scribble(dlp_cu_pointer at, uint64_t bytes)
+{
+    static uint8_t noise[4096];
+    memset(noise, 0xee, sizeof noise);
+    for (uint64_t done = 0; done < bytes; done += sizeof noise)
+        crig_put(at + done, noise, bytes - done < sizeof noise ? bytes - done : sizeof noise);
 }
 
 static void read_all(int peer)
@@ -44,6 +57,11 @@ static void read_all(int peer)
     crig_start(mapping.gpu);
     dlp_cu_pointer at = map(&mapping, fd);
     while (crig_receive(peer, &it, sizeof it), it.bytes) {
+        if (it.scribbles) {
+            scribble(at + it.offset, it.bytes);
+            crig_tell(peer);
+            continue;
+        }
         crig_get(back, at + it.offset, it.bytes);
         crig_send(peer, back, it.bytes, -1);
     }
@@ -57,7 +75,7 @@ static void read_all(int peer)
 
 void gtr_ask(struct gtr *trainer, uint64_t offset, void *to, uint64_t bytes)
 {
-    struct reading it = {offset, bytes};
+    struct reading it = {.offset = offset, .bytes = bytes};
     crig_send(trainer->socket, &it, sizeof it, -1);
     if (bytes)
         crig_receive(trainer->socket, to, bytes);
@@ -68,6 +86,7 @@ void gtr_await_offer(struct gtr *trainer)
     const Dlp__Envelope *env = rig_await(trainer->peer, DLP__ENVELOPE__BODY_ATTACH_REPLY);
     trainer->offer = env->attach_reply;
     trainer->offer_nonce = env->attach_reply->nonce_offset;
+    trainer->number = env->attach_reply->offer;
     ck_assert_uint_eq(env->id, GTR_ATTACH_ID);
 }
 
@@ -88,7 +107,9 @@ void gtr_say_attach(struct gtr *trainer, pid_t pid, Dlp__Attach message)
 void gtr_map_offer(struct gtr *trainer, enum dlp_memory kind)
 {
     const Dlp__AttachReply *offer = trainer->offer;
-    struct mapping mapping = {.bytes = offer->arena_bytes};
+    struct mapping mapping = {.bytes = offer->arena_bytes,
+                              .access =
+                                  offer->shared ? DLP_CU_ACCESS_READ : DLP_CU_ACCESS_READWRITE};
     ck_assert_uint_eq(offer->memory, kind);
     ck_assert_uint_eq(offer->gpu.len, 16);
     mapping.gpu = memcmp(offer->gpu.data, gtr_uuid, 16) != 0;
@@ -111,6 +132,7 @@ void gtr_say_check(struct gtr *trainer, const void *nonce, size_t size)
     message.nonce = (ProtobufCBinaryData){size, (uint8_t *)nonce};
     message.step = "cuMemMap";
     message.result = size ? 0 : 205;
+    message.offer = trainer->number;
     SAY(trainer->peer, 0, ARENA_CHECK, arena_check, &message);
 }
 
@@ -132,6 +154,30 @@ void gtr_attach(struct gtr *trainer, pid_t pid, Dlp__Attach message)
     gtr_say_attach(trainer, pid, message);
     gtr_await_offer(trainer);
     gtr_check_offer(trainer);
+}
+
+void gtr_scribble(struct gtr *trainer)
+{
+    struct reading it = {.bytes = trainer->offer->slots * trainer->offer->slot_bytes,
+                         .scribbles = true};
+    crig_send(trainer->socket, &it, sizeof it, -1);
+    crig_listen(trainer->socket);
+}
+
+uint64_t gtr_lent(void)
+{
+    struct uploader_state state;
+    const char *name = "GPU-01010101-0101-0101-0101-010101010101";
+    ck_assert(uploaders_state(rig_control->options.uploaders, name, &state));
+    return state.lent;
+}
+
+void gtr_await_nothing_lent(void)
+{
+    uint64_t end = clock_ns() + 60 * CLOCK_SECOND;
+    while (gtr_lent() && clock_ns() < end)
+        usleep(10000);
+    ck_assert_uint_eq(gtr_lent(), 0);
 }
 
 void gtr_unmap(struct gtr *trainer)

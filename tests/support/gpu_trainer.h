@@ -14,7 +14,7 @@ extern uint8_t gtr_uuid[16], gtr_other_uuid[16]; /* of the two GPUs */
 struct gtr {
     struct rig_peer *peer;
     const Dlp__AttachReply *offer;
-    uint64_t offer_nonce;
+    uint64_t offer_nonce, number; /* of the last offer */
     pid_t pid;
     int socket, life;
 };
@@ -33,8 +33,11 @@ void gtr_check_offer_of(struct gtr *trainer, enum dlp_memory kind);      /* maps
 void gtr_check_offer(struct gtr *trainer);                               /* of VMM */
 void gtr_attach(struct gtr *trainer, pid_t pid, Dlp__Attach message);    /* all of this */
 void gtr_ask(struct gtr *trainer, uint64_t offset, void *to, uint64_t bytes); /* reads */
+void gtr_scribble(struct gtr *trainer);                                       /* over all slots */
 void gtr_take_batches(struct gtr *trainer, unsigned count); /* and checks what is in them */
 void gtr_unmap(struct gtr *trainer);
+uint64_t gtr_lent(void); /* bytes of the first GPU that trainers may map */
+void gtr_await_nothing_lent(void);
 void gtr_leave(struct gtr *trainer);
 /* Shared memory is offered, with this reason, and batches come; the trainer is gone then. */
 void gtr_expect_host(struct gtr *trainer, const char *why);

@@ -251,6 +251,29 @@ static void not_passed(int peer)
     falls_back("not_passed", "the trainer cannot read it");
 }
 
+static void not_passed_after_seek(int peer)
+{
+    (void)peer;
+    crig_load();
+    attach("sought", DATALOAD_AUTO);
+    try(0, dataload_set_epoch(handle, 7), "");
+    dataload_batch *batch = take(0);
+    NEED(dataload_batch_epoch(batch) == 7);
+    check_host(batch);
+    try(0, dataload_release(handle, batch), "");
+    end();
+}
+
+static void ended_by_error(int peer)
+{
+    (void)peer;
+    dataload_batch *none;
+    crig_load();
+    attach("ends", DATALOAD_GPU);
+    try(-ECANCELED, dataload_next(handle, 10000, &none), "too many bad samples");
+    end();
+}
+
 static void refused(int peer)
 {
     (void)peer;
@@ -398,6 +421,8 @@ int main(int argc, char **argv)
         {"behind_work", behind_work, "KIND=vmm"},
         {"capture", capture, "KIND=vmm"},
         {"not_passed", not_passed},
+        {"not_passed_after_seek", not_passed_after_seek},
+        {"ended_by_error", ended_by_error},
         {"refused", refused},
         {"wrong_kinds", wrong_kinds},
         {"no_driver", no_driver, "STANDIN_INIT=100"},
@@ -405,6 +430,8 @@ int main(int argc, char **argv)
         {"dies_ipc", daemon_dies, "KIND=ipc"},
         {"forked", forked, "KIND=vmm"},
         {"lost", lost, "KIND=vmm STANDIN_FAULTS=cuEventQuery:1:!700"},
+        {"lost_ipc", lost, "KIND=ipc STANDIN_FAULTS=cuEventQuery:1:!700 STANDIN_STRICT=0",
+         .report = "leak"},
         LIE("vmm", "uuid", "another"),
         LIE("vmm", "short", "another"),
         LIE("vmm", "bytes", "smaller"),

@@ -29,6 +29,7 @@ static struct budget *budget;
 static struct workers *workers;
 static struct mailbox *mailbox;
 static struct gpus *gpus;
+static struct uploaders *uploaders;
 static struct control *control;
 
 static void setup(void)
@@ -38,6 +39,7 @@ static void setup(void)
     workers = workers_new(1, NULL, budget);
     mailbox = mailbox_new(&loop);
     gpus = gpus_new();
+    uploaders = uploaders_new(&uploader_times);
     struct control_options options = {.loop = &loop,
                                       .mailbox = mailbox,
                                       .budget = budget,
@@ -47,6 +49,7 @@ static void setup(void)
                                       .job_linger = 60,
                                       .threads = 1,
                                       .socket_path = "/run/x.sock",
+                                      .uploaders = uploaders,
                                       .gpus = gpus};
     control = control_new(&options);
 }
@@ -67,7 +70,8 @@ static void teardown(void)
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     workers_free(workers);
-    ck_assert(gpus_free(gpus));
+    ck_assert(gpus_free(gpus, UINT64_MAX));
+    ck_assert(uploaders_free(uploaders, UINT64_MAX));
     budget_free(budget);
 }
 

@@ -2,6 +2,7 @@
  * and what comes where it cannot. */
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,12 +14,65 @@
 
 static uint8_t no_uuid[16];
 
+static Dlp__Attach member(const uint8_t *of)
+{
+    Dlp__Attach message = of ? gtr_wish(of, false) : rig_attach("small");
+    message.job = "";
+    return message;
+}
+
 START_TEST(test_batches_on_a_gpu)
 {
     struct gtr trainer;
     gtr_attach(&trainer, 1, gtr_wish(gtr_uuid, true));
     gtr_take_batches(&trainer, 40);
     gtr_leave(&trainer);
+    rig_wait_until_free();
+}
+END_TEST
+
+/* And again as many as were meant for who opens it next. */
+START_TEST(test_fewer_slots_for_one)
+{
+    struct gtr first, second;
+    setenv("STANDIN_FAULTS", "cuMemCreate:1:2,cuMemCreate:2:2", 1);
+    rig_setup();
+    rig_small.slots = 8;
+    rig_small.share = SHARE_MIRROR;
+    Dlp__Attach message = member(gtr_uuid);
+    message.gpu_only = true;
+    gtr_say_attach(&first, 1, message);
+    while (!rig_control->groups->opener)
+        rig_turn();
+    gtr_say_attach(&second, 2, member(gtr_uuid));
+    rig_await_error(first.peer, GTR_ATTACH_ID, DLP_ERROR_GPU);
+    gtr_await_offer(&second);
+    ck_assert_uint_eq(second.offer->memory, DLP_MEMORY_VMM);
+    ck_assert_uint_eq(second.offer->slots, 8);
+    rig_peer_free(first.peer);
+    rig_peer_free(second.peer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
+/* Who writes where it must not hurts itself. */
+START_TEST(test_writes_after_release)
+{
+    struct gtr writer, other;
+    Dlp__Attach message = gtr_wish(gtr_uuid, true);
+    gtr_attach(&writer, 1, message);
+    message.job = "k";
+    gtr_attach(&other, 2, message);
+    for (int i = 0; i < 10; i++) {
+        const Dlp__BatchReady *ready = rig_next_ready(writer.peer);
+        rig_take(writer.peer, ready, 0);
+        rig_release(writer.peer, ready->slot, ready->generation, 0);
+        gtr_scribble(&writer);
+        gtr_take_batches(&other, 3);
+    }
+    gtr_leave(&writer);
+    gtr_leave(&other);
     rig_wait_until_free();
 }
 END_TEST
@@ -70,6 +124,22 @@ START_TEST(test_no_answer)
                      "GPU-01010101-0101-0101-0101-010101010101"));
     admit_tick(trainer.peer->session->admit, clock_ns() + 31 * CLOCK_SECOND);
     gtr_expect_host(&trainer, "has not said within 30 s");
+}
+END_TEST
+
+/* It has read what it takes for the right bytes, and goes on as one that is attached. */
+START_TEST(test_takes_itself_for_attached)
+{
+    struct gtr trainer;
+    uint8_t nonce[DLP_NONCE] = {0};
+    Dlp__Wait wait = DLP__WAIT__INIT;
+    Dlp__Seek seek = DLP__SEEK__INIT;
+    gtr_say_attach(&trainer, 1, gtr_wish(gtr_uuid, false));
+    gtr_await_offer(&trainer);
+    gtr_say_check(&trainer, nonce, sizeof nonce);
+    SAY(trainer.peer, 3, WAIT, wait, &wait);
+    SAY(trainer.peer, 4, SEEK, seek, &seek);
+    gtr_expect_host(&trainer, "other bytes");
 }
 END_TEST
 
@@ -158,6 +228,46 @@ START_TEST(test_gpu_in_trouble)
 }
 END_TEST
 
+/* The number of slots is the feed's: fewer are tried, once. */
+START_TEST(test_fewer_slots)
+{
+    struct gtr trainer;
+    setenv("STANDIN_FAULTS", "cuMemCreate:1:2", 1);
+    rig_setup();
+    rig_small.slots = 8;
+    gtr_attach(&trainer, 1, gtr_wish(gtr_uuid, true));
+    ck_assert_uint_eq(trainer.offer->slots, 3);
+    rig_expect_text(trainer.offer->memory_why, "3 slots instead of 8, as ", "cuMemCreate: CUDA");
+    gtr_take_batches(&trainer, 20);
+    gtr_leave(&trainer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
+START_TEST(test_no_fewer_slots)
+{
+    struct gtr trainer;
+    setenv("STANDIN_FAULTS", "cuMemCreate:*:2", 1);
+    rig_setup();
+    rig_small.slots = 8;
+    gtr_say_attach(&trainer, 1, gtr_wish(gtr_uuid, false));
+    gtr_await_offer(&trainer);
+    ck_assert_uint_eq(trainer.offer->memory, DLP_MEMORY_HOST);
+    ck_assert_uint_eq(trainer.offer->slots, 8);
+    rig_peer_free(trainer.peer);
+    rig_wait_until_free();
+    Dlp__Attach message = gtr_wish(gtr_uuid, false);
+    message.slots = rig_number(8);
+    gtr_say_attach(&trainer, 1, message);
+    gtr_await_offer(&trainer);
+    ck_assert(!strstr(trainer.offer->memory_why, "instead of"));
+    rig_peer_free(trainer.peer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
 /* At any moment. */
 START_TEST(test_trainer_vanishes)
 {
@@ -178,6 +288,88 @@ START_TEST(test_trainer_vanishes)
         rig_peer_free(trainer.peer);
         rig_wait_until_free();
     }
+}
+END_TEST
+
+static struct gtr waiting[6];
+
+/* More of them than there are helper threads; and one without a GPU, which is not held up. */
+static void attach_many(void)
+{
+    static char jobs[6][4];
+    for (int i = 0; i < 6; i++) {
+        snprintf(jobs[i], sizeof jobs[i], "j%d", i);
+        Dlp__Attach message = i < 5 ? gtr_wish(gtr_uuid, false) : rig_attach("small");
+        message.job = jobs[i];
+        gtr_say_attach(&waiting[i], i + 1, message);
+    }
+    gtr_await_offer(&waiting[5]);
+    rig_next_ready(waiting[5].peer);
+}
+
+/* So many of the five wait for this. */
+static void await_words(int expected, const char *words)
+{
+    int count = 0;
+    uint64_t end = clock_ns() + 10 * CLOCK_SECOND;
+    while (count != expected && clock_ns() < end) {
+        rig_turn();
+        count = 0;
+        for (int i = 0; i < 5; i++)
+            count += strcmp(admit_waits_for(waiting[i].peer->session->admit), words) == 0;
+    }
+    ck_assert_int_eq(count, expected);
+}
+
+/* The driver does not say what GPUs there are: nobody waits for it on a thread. */
+START_TEST(test_driver_without_a_list)
+{
+    setenv("STANDIN_INIT_S", "600", 1);
+    rig_setup();
+    attach_many();
+    await_words(5, "waiting for the NVIDIA driver, which is asked for its GPUs");
+    for (int i = 0; i < 5; i++) {
+        struct admit *admit = waiting[i].peer->session->admit;
+        admit_tick(admit, clock_ns() + 31 * CLOCK_SECOND);
+        gtr_await_offer(&waiting[i]);
+        ck_assert_uint_eq(waiting[i].offer->memory, DLP_MEMORY_HOST);
+        ck_assert(strstr(waiting[i].offer->memory_why, "has not said within 30 s which GPUs"));
+    }
+    rig_abandon();
+}
+END_TEST
+
+/* It answers later. */
+START_TEST(test_driver_with_a_late_list)
+{
+    struct gtr trainer;
+    setenv("STANDIN_INIT_S", "1", 1);
+    rig_setup();
+    gtr_attach(&trainer, 1, gtr_wish(gtr_uuid, true));
+    gtr_take_batches(&trainer, 3);
+    gtr_leave(&trainer);
+    rig_wait_until_free();
+    rig_teardown();
+}
+END_TEST
+
+/* It does not return from a call: some wait for that on threads, others for them, and then all. */
+START_TEST(test_driver_that_hangs)
+{
+    setenv("UV_THREADPOOL_SIZE", "5", 1);
+    setenv("STANDIN_FAULTS", "cuDevicePrimaryCtxRetain:1:stay", 1);
+    rig_times = uploader_times;
+    rig_times.call_ns = 6 * CLOCK_SECOND;
+    rig_setup();
+    attach_many();
+    await_words(1, "waiting for 4 other trainers whose memory on GPUs is being made");
+    for (int i = 0; i < 5; i++) {
+        gtr_await_offer(&waiting[i]);
+        ck_assert_uint_eq(waiting[i].offer->memory, DLP_MEMORY_HOST);
+        ck_assert(strstr(waiting[i].offer->memory_why, "its driver has not returned from a call"));
+        rig_next_ready(waiting[i].peer);
+    }
+    rig_abandon();
 }
 END_TEST
 
@@ -205,6 +397,10 @@ START_TEST(test_gpu_is_lost)
     ck_assert_uint_eq(next.offer->memory, DLP_MEMORY_HOST);
     ck_assert(strstr(next.offer->memory_why, "CUDA_ERROR_ILLEGAL_ADDRESS"));
     rig_next_ready(next.peer);
+    rig_peer_free(next.peer);
+    gtr_say_attach(&next, 4, gtr_wish(gtr_other_uuid, true)); /* which goes on, too */
+    gtr_await_offer(&next);
+    ck_assert_uint_eq(next.offer->memory, DLP_MEMORY_VMM);
     rig_peer_free(next.peer);
     rig_kept_bytes = STAGING_SLOTS * trainer_slot; /* that the driver may read */
     rig_teardown();
@@ -249,13 +445,6 @@ START_TEST(test_letting_go)
 }
 END_TEST
 
-static Dlp__Attach member(const uint8_t *of)
-{
-    Dlp__Attach message = of ? gtr_wish(of, false) : rig_attach("small");
-    message.job = "";
-    return message;
-}
-
 START_TEST(test_members_of_a_group)
 {
     struct gtr first, second, third;
@@ -280,6 +469,30 @@ START_TEST(test_members_of_a_group)
     gtr_take_batches(&second, 3);
     gtr_leave(&second);
     rig_wait_until_free();
+}
+END_TEST
+
+/* The others leave while it maps, and then it cannot read it: the group's end comes first. */
+START_TEST(test_last_member_is_refused)
+{
+    struct gtr first, last;
+    rig_small.share = SHARE_MIRROR;
+    gtr_attach(&first, 1, member(gtr_uuid));
+    gtr_take_batches(&first, 3);
+    gtr_say_attach(&last, 2, member(gtr_uuid));
+    gtr_await_offer(&last);
+    gtr_leave(&first);
+    gtr_say_check(&last, NULL, 0);
+    rig_expect_text(rig_await_error(last.peer, GTR_ATTACH_ID, DLP_ERROR_GPU), "group default",
+                    "CUDA_ERROR_MAP_FAILED");
+    ck_assert_int_eq(last.peer->session->state, SESSION_CLOSING);
+    Dlp__Attach again = member(NULL);
+    SAY(last.peer, 7, ATTACH, attach, &again);
+    rig_await_error(last.peer, 7, DLP_ERROR_BAD_REQUEST);
+    while (last.peer->session->state != SESSION_GREETED)
+        rig_turn();
+    SAY(last.peer, GTR_ATTACH_ID, ATTACH, attach, &again);
+    gtr_expect_host(&last, "");
 }
 END_TEST
 
@@ -324,10 +537,12 @@ int main(int argc, char **argv)
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
     tcase_add_test(tcase, test_batches_on_a_gpu);
+    tcase_add_test(tcase, test_writes_after_release);
     tcase_add_test(tcase, test_nothing_before_the_check);
     tcase_add_test(tcase, test_other_bytes);
     tcase_add_test(tcase, test_cannot_be_mapped);
     tcase_add_test(tcase, test_no_answer);
+    tcase_add_test(tcase, test_takes_itself_for_attached);
     tcase_add_test(tcase, test_a_gpu_or_nothing);
     tcase_add_test(tcase, test_settings);
     tcase_add_test(tcase, test_wrong_wishes);
@@ -335,11 +550,18 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_trainer_vanishes);
     tcase_add_test(tcase, test_letting_go);
     tcase_add_test(tcase, test_members_of_a_group);
+    tcase_add_test(tcase, test_last_member_is_refused);
     tcase_add_test(tcase, test_opener_gives_up);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_loop_test(tcase, test_gpu_in_trouble, 0, sizeof troubles / sizeof *troubles);
+    tcase_add_test(tcase, test_fewer_slots);
+    tcase_add_test(tcase, test_fewer_slots_for_one);
+    tcase_add_test(tcase, test_no_fewer_slots);
+    tcase_add_test(tcase, test_driver_without_a_list);
+    tcase_add_test(tcase, test_driver_with_a_late_list);
+    tcase_add_test(tcase, test_driver_that_hangs);
     tcase_add_test(tcase, test_gpu_is_lost);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

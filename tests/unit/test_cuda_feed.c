@@ -29,9 +29,10 @@ static void teardown(void)
 static struct rig *lose(const char *faults, uint64_t copy_ms)
 {
     setenv("STANDIN_FAULTS", faults, 1);
-    struct rig *rig =
-        rig_new(data, &(struct rig_options){
-                          .keep = true, .slots = 8, .times = {copy_ms * CLOCK_MS, CLOCK_SECOND}});
+    struct rig *rig = rig_new(data, &(struct rig_options){.keep = true,
+                                                          .slots = 8,
+                                                          .times = {.copy_ns = copy_ms * CLOCK_MS,
+                                                                    .idle_ns = CLOCK_SECOND}});
     rig_run(rig, UINT32_MAX);
     ck_assert_int_eq(rig->stopped.code, -ENODEV);
     rig_check_order(rig, data, 0, (struct feed_place){0, 0});
@@ -118,15 +119,20 @@ static void try_fault(const char *faults, int code)
     ck_assert_uint_eq(budget_used(budget, BUDGET_SLOTS), 0);
     workers_free(workers);
     budget_free(budget);
-    ck_assert(uploaders_free(uploaders));
+    ck_assert(uploaders_free(uploaders, UINT64_MAX));
 }
 
-static const char *const faults[] = {"cuDevicePrimaryCtxRetain:1:2", "cuMemCreate:1:2",
-                                     "cuMemMap:1:2", "cuMemExportToShareableHandle:1:304"};
+static const struct {
+    const char *fault;
+    int code;
+} faults[] = {{"cuDevicePrimaryCtxRetain:1:2", -ENODEV},
+              {"cuMemCreate:1:2", -ENOSPC},
+              {"cuMemMap:1:2", -ENODEV},
+              {"cuMemExportToShareableHandle:1:304", -ENODEV}};
 
 START_TEST(test_gpu_without_room)
 {
-    try_fault(faults[_i], -ENODEV);
+    try_fault(faults[_i].fault, faults[_i].code);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* Batches on a GPU whose memory is passed on by a handle: it is not freed while a process may map
- * it. */
+ * it, and nothing else waits for that. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,16 +48,13 @@ START_TEST(test_process_outlives_its_connection)
         if (streams)
             gtr_take_batches(&trainer, 3);
         rig_peer_free(trainer.peer);
-        for (int i = 0; i < 300; i++) {
-            rig_turn();
-            usleep(1000);
-        }
-        ck_assert_ptr_nonnull(rig_control->sessions);
-        ck_assert_uint_gt(rig_control->promised, 0);
+        rig_wait_until_free();
+        usleep(300000);
+        ck_assert_uint_gt(gtr_lent(), 0);
         uint8_t nonce[DLP_NONCE]; /* and can be read */
         gtr_ask(&trainer, trainer.offer_nonce, nonce, sizeof nonce);
         kill(trainer.pid, SIGKILL);
-        rig_wait_until_free();
+        gtr_await_nothing_lent();
         crig_wait(trainer.pid);
         close(trainer.life);
     }
@@ -96,14 +93,78 @@ START_TEST(test_member_without_an_answer)
                     "has not said within 30 s");
     gtr_take_batches(&first, 8);
     gtr_leave(&first);
-    for (int i = 0; i < 300; i++) {
+    while (rig_control->groups)
         rig_turn();
-        usleep(1000);
-    }
-    ck_assert_ptr_nonnull(rig_control->groups); /* the other may still map it */
+    ck_assert_uint_gt(gtr_lent(), 0); /* the other may still map it, until it says otherwise */
+    Dlp__Detach leave = DLP__DETACH__INIT;
+    SAY(second.peer, 5, DETACH, detach, &leave);
+    rig_await_error(second.peer, 5, DLP_ERROR_NOT_ATTACHED);
+    gtr_await_nothing_lent();
     kill(second.pid, SIGKILL);
     crig_wait(second.pid);
     rig_peer_free(second.peer);
+    rig_wait_until_free();
+}
+END_TEST
+
+/* Nor does who opens the group: all get the next way, and what it comes with later is nothing. */
+START_TEST(test_opener_without_an_answer)
+{
+    struct gtr first, second;
+    uint8_t nonce[DLP_NONCE];
+    rig_small.share = SHARE_MIRROR;
+    rig_small.handoff = HANDOFF_IPC;
+    Dlp__Attach message = gtr_wish(gtr_uuid, false);
+    message.job = "";
+    gtr_say_attach_watched(&first, message);
+    gtr_await_offer(&first);
+    gtr_map_offer(&first, DLP_MEMORY_IPC);
+    gtr_say_attach_watched(&second, message);
+    for (int i = 0; i < 20; i++)
+        rig_turn();
+    struct gtr late = first;
+    admit_tick(first.peer->session->admit, clock_ns() + 31 * CLOCK_SECOND);
+    gtr_await_offer(&first);
+    gtr_await_offer(&second);
+    ck_assert_uint_eq(first.offer->memory, DLP_MEMORY_HOST);
+    ck_assert_uint_eq(second.offer->memory, DLP_MEMORY_HOST);
+    ck_assert(strstr(second.offer->memory_why, "has not said within 30 s"));
+    gtr_ask(&late, late.offer_nonce, nonce, sizeof nonce); /* it is there still */
+    gtr_say_check(&late, nonce, sizeof nonce);
+    rig_next_ready(first.peer);
+    rig_next_ready(second.peer);
+    ck_assert_uint_gt(gtr_lent(), 0);
+    Dlp__Detach leave = DLP__DETACH__INIT;
+    gtr_unmap(&first);
+    SAY(first.peer, 5, DETACH, detach, &leave);
+    rig_await(first.peer, DLP__ENVELOPE__BODY_DETACH_REPLY);
+    gtr_await_nothing_lent();
+    rig_peer_free(first.peer);
+    rig_peer_free(second.peer);
+    ck_assert_int_eq(crig_wait(first.pid), 0);
+    kill(second.pid, SIGKILL);
+    crig_wait(second.pid);
+    rig_wait_until_free();
+}
+END_TEST
+
+/* The answer to an offer that was taken back is not one to the next. */
+START_TEST(test_late_answer)
+{
+    struct gtr trainer;
+    uint8_t nonce[DLP_NONCE] = {0};
+    gtr_say_attach_watched(&trainer, gtr_wish(gtr_uuid, false));
+    gtr_await_offer(&trainer);
+    struct gtr late = trainer;
+    admit_tick(trainer.peer->session->admit, clock_ns() + 31 * CLOCK_SECOND);
+    gtr_say_check(&late, nonce, sizeof nonce); /* while the memory is taken back */
+    gtr_await_offer(&trainer);
+    ck_assert_uint_eq(trainer.offer->memory, DLP_MEMORY_IPC);
+    gtr_say_check(&late, nonce, sizeof nonce); /* and while other memory is offered */
+    gtr_check_offer_of(&trainer, DLP_MEMORY_IPC);
+    gtr_say_check(&late, nonce, sizeof nonce); /* and afterwards */
+    gtr_take_batches(&trainer, 3);
+    gtr_leave(&trainer);
     rig_wait_until_free();
 }
 END_TEST
@@ -119,8 +180,6 @@ START_TEST(test_all_ways)
     gtr_await_offer(&trainer);
     ck_assert_uint_eq(trainer.offer->memory, DLP_MEMORY_IPC);
     ck_assert(strstr(trainer.offer->memory_why, "CUDA_ERROR_MAP_FAILED (205)"));
-    admit_tick(trainer.peer->session->admit,
-               clock_ns() + 31 * CLOCK_SECOND); /* no end of patience */
     uint8_t nonce[DLP_NONCE] = {0};
     gtr_say_check(&trainer, nonce, sizeof nonce);
     gtr_await_offer(&trainer);
@@ -128,10 +187,12 @@ START_TEST(test_all_ways)
     rig_expect_text(trainer.offer->memory_why, "CUDA_ERROR_MAP_FAILED (205)",
                     "; the trainer has read other");
     rig_next_ready(trainer.peer);
+    ck_assert_uint_gt(gtr_lent(), 0); /* it has something mapped there */
     kill(trainer.pid, SIGKILL);
     crig_wait(trainer.pid);
     rig_peer_free(trainer.peer);
     rig_wait_until_free();
+    gtr_await_nothing_lent();
 }
 END_TEST
 
@@ -162,6 +223,8 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_by_a_handle);
     tcase_add_test(tcase, test_process_outlives_its_connection);
     tcase_add_test(tcase, test_member_without_an_answer);
+    tcase_add_test(tcase, test_opener_without_an_answer);
+    tcase_add_test(tcase, test_late_answer);
     tcase_add_test(tcase, test_all_ways);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("trouble"); /* of the driver, so that they start it themselves */

@@ -1,9 +1,12 @@
 /* Memory on a GPU that is filled and lent by the daemon's device layer, on the stand-in: a client
  * reads what was copied, and what fails leaves nothing behind. */
+#include <linux/mempolicy.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,7 +16,7 @@
 #include "device/staging.h"
 #include "device/uploaders.h"
 
-enum { SLOTS = 4, SLOT_BYTES = 3 * 4096, BATCHES = 40 };
+enum { SLOTS = 4, SLOT_BYTES = 3 * 4096, BATCHES = 40, CALL_MS = 300 };
 
 static const uint8_t first_uuid[UPLOADERS_UUID] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 #define UUIDS "STANDIN_UUIDS=01010101010101010101010101010101"
@@ -25,7 +28,9 @@ static struct error err;
 
 static void start(uint64_t copy_ms, uint64_t idle_ms)
 {
-    const struct uploader_times times = {copy_ms * CLOCK_MS, idle_ms * CLOCK_MS};
+    const struct uploader_times times = {.copy_ns = copy_ms * CLOCK_MS,
+                                         .idle_ns = idle_ms * CLOCK_MS,
+                                         .call_ns = CALL_MS * CLOCK_MS};
     uploaders = uploaders_new(&times);
     budget = budget_new(64 << 20, 1 << 20);
     NEED(uploaders_find(uploaders, first_uuid, &gpu, &err) == 0);
@@ -34,7 +39,7 @@ static void start(uint64_t copy_ms, uint64_t idle_ms)
 static void stop(void)
 {
     NEED(budget_used(budget, BUDGET_SLOTS) == 0);
-    NEED(uploaders_free(uploaders));
+    NEED(uploaders_free(uploaders, UINT64_MAX));
     budget_free(budget);
 }
 
@@ -109,6 +114,18 @@ static struct arena_cuda *lend(int peer)
     return arena;
 }
 
+/* The stand-in's GPUs are next to node 0. */
+static void check_node(const struct staging *staging)
+{
+    int mode = -1;
+    unsigned long nodes[16] = {0}, first[16] = {1};
+    void *at = staging_slot(staging, 0);
+    if (syscall(SYS_get_mempolicy, &mode, nodes, 1024, at, MPOL_F_ADDR) < 0 ||
+        syscall(SYS_mbind, at, SLOT_BYTES, MPOL_PREFERRED, first, 1024, 0) < 0)
+        return; /* not on this machine */
+    NEED(mode == MPOL_PREFERRED && nodes[0] == 1);
+}
+
 /* Each batch from the slot of staging that comes free first. */
 static void lends(int peer)
 {
@@ -125,6 +142,7 @@ static void lends(int peer)
     for (uint32_t i = 0; i < STAGING_SLOTS; i++)
         NEED(staging_reserve(staging, i, &err) == 0);
     NEED(budget_used(budget, BUDGET_SLOTS) == STAGING_SLOTS * SLOT_BYTES);
+    check_node(staging);
     struct arena_cuda *arena = lend(other);
     for (unsigned n = 0; n < BATCHES; n++) {
         NEED(slots_take(staging_slots(staging), &slot, &waited) == 0);
@@ -182,8 +200,10 @@ static void leave_nothing(enum dlp_memory kind)
     start(10000, 60000);
     int held = uploader_hold(gpu.uploader, &err);
     if (held == 0) {
-        NEED(arena_cuda_new(gpu.uploader, kind, SLOTS, SLOT_BYTES, &arena, &err) == -ENODEV);
-        NEED(!arena);
+        int code = arena_cuda_new(gpu.uploader, kind, SLOTS, SLOT_BYTES, &arena, &err);
+        bool full = strstr(err.text, ": cuMemCreate: CUDA_ERROR_OUT") ||
+                    strstr(err.text, ": cuMemAlloc: CUDA_ERROR_OUT");
+        NEED(code == (full ? -ENOSPC : -ENODEV) && !arena);
     }
     NEED(strstr(err.text, "GPU-01010101-0101-0101-0101-010101010101: cu") == err.text);
     NEED(strstr(err.text, "CUDA_ERROR"));
@@ -216,7 +236,7 @@ static void too_large(int peer)
     (void)peer;
     start(10000, 60000);
     NEED(uploader_hold(gpu.uploader, &err) == 0);
-    NEED(arena_cuda_new(gpu.uploader, DLP_MEMORY_VMM, 64, 1 << 20, &arena, &err) == -ENODEV);
+    NEED(arena_cuda_new(gpu.uploader, DLP_MEMORY_VMM, 64, 1 << 20, &arena, &err) == -ENOSPC);
     NEED(strstr(err.text, "64 slots of 1.0 MB take 69.2 MB of its memory, and 16.8 MB of 16.8 MB"));
     uploader_drop(gpu.uploader);
     stop();
@@ -252,7 +272,7 @@ static void lost(uint64_t copy_ms, const char *why)
     staging_free(staging);
     uploader_drop(gpu.uploader);
     NEED(budget_used(budget, BUDGET_SLOTS) == SLOT_BYTES); /* a copy may read it still */
-    NEED(uploaders_free(uploaders));
+    NEED(uploaders_free(uploaders, UINT64_MAX));
     budget_free(budget);
 }
 
@@ -278,6 +298,94 @@ static void not_recorded(int peer)
 {
     (void)peer;
     lost(10000, "cuEventRecord: CUDA_ERROR_UNKNOWN (999)");
+}
+
+/* A call that does not return: whoever waits for it is told so, and so is all that follows. */
+static void *watch(void *context)
+{
+    struct uploader_state state;
+    (void)context;
+    do {
+        usleep(10000);
+        uploaders_watch(uploaders);
+        uploader_state(gpu.uploader, &state);
+    } while (!state.lost);
+    return NULL;
+}
+
+static pthread_t watch_begin(void)
+{
+    pthread_t thread;
+    NEED(pthread_create(&thread, NULL, watch, NULL) == 0);
+    return thread;
+}
+
+static void never_freed(void)
+{
+    NEED(uploader_hold(gpu.uploader, &err) == -ENODEV);
+    NEED(strstr(err.text, "its driver has not returned from a call within 0.3 s"));
+    NEED(!uploaders_free(uploaders, UINT64_MAX));
+    _exit(0);
+}
+
+static void stays_in_context(int peer)
+{
+    (void)peer;
+    start(10000, 60000);
+    pthread_t thread = watch_begin();
+    NEED(uploader_hold(gpu.uploader, &err) == -ENODEV);
+    pthread_join(thread, NULL);
+    never_freed();
+}
+
+static void stays_in_allocation(int peer)
+{
+    struct arena_cuda *arena = NULL;
+    (void)peer;
+    start(10000, 60000);
+    NEED(uploader_hold(gpu.uploader, &err) == 0);
+    pthread_t thread = watch_begin();
+    NEED(arena_cuda_new(gpu.uploader, DLP_MEMORY_VMM, SLOTS, SLOT_BYTES, &arena, &err) == -ENODEV);
+    pthread_join(thread, NULL);
+    never_freed();
+}
+
+/* Also those copies end that come to it later, and what they are copied from stays. */
+static void stays_in_copy(int peer)
+{
+    static struct copy copies[12];
+    struct staging *staging;
+    struct arena_cuda *arena;
+    (void)peer;
+    start(10000, 60000);
+    NEED(uploader_hold(gpu.uploader, &err) == 0);
+    NEED(staging_new(budget, gpu.uploader, 1, SLOT_BYTES, &staging, &err) == 0);
+    NEED(staging_reserve(staging, 0, &err) == 0);
+    NEED(arena_cuda_new(gpu.uploader, DLP_MEMORY_VMM, SLOTS, SLOT_BYTES, &arena, &err) == 0);
+    for (int i = 0; i < 12; i++) {
+        begin_copy(&copies[i], arena_cuda_slot(arena, 0), staging_slot(staging, 0));
+        if (i == 10)
+            pthread_join(watch_begin(), NULL);
+    }
+    for (int i = 0; i < 12; i++)
+        end_copy(&copies[i]);
+    NEED(copies[11].err.code == -ENODEV);
+    arena_cuda_free(arena);
+    staging_free(staging);
+    uploader_drop(gpu.uploader);
+    NEED(budget_used(budget, BUDGET_SLOTS) == SLOT_BYTES);
+    never_freed();
+}
+
+/* Nobody is waited for when there is no time left. */
+static void no_time_left(int peer)
+{
+    (void)peer;
+    start(10000, 60000);
+    NEED(uploader_hold(gpu.uploader, &err) == 0);
+    uploader_drop(gpu.uploader);
+    NEED(!uploaders_free(uploaders, 0)); /* its thread is in cuStreamDestroy */
+    _exit(0);
 }
 
 /* One copy that cannot be made is that feed's loss alone. */
@@ -360,7 +468,7 @@ static void finds(const char *uuid_byte, const char *why)
     uploaders = uploaders_new(&uploader_times);
     NEED(uploaders_find(uploaders, uuid, &gpu, &err) == -ENODEV);
     NEED(strstr(err.text, why));
-    NEED(uploaders_free(uploaders));
+    NEED(uploaders_free(uploaders, UINT64_MAX));
 }
 
 static void not_here(int peer)
@@ -424,6 +532,11 @@ int main(int argc, char **argv)
         {"dies", dies, UUIDS " STANDIN_FAULTS=cuMemcpyHtoDAsync_v2:4:!700"},
         {"dies_late", dies_late, UUIDS " STANDIN_FAULTS=cuMemcpyHtoDAsync_v2:4:@719"},
         {"not_recorded", not_recorded, UUIDS " STANDIN_FAULTS=cuEventRecord:3:999", 99, "leak"},
+        {"stays_in_context", stays_in_context,
+         UUIDS " STANDIN_FAULTS=cuDevicePrimaryCtxRetain:1:stay"},
+        {"stays_in_allocation", stays_in_allocation, UUIDS " STANDIN_FAULTS=cuMemCreate:1:stay"},
+        {"stays_in_copy", stays_in_copy, UUIDS " STANDIN_FAULTS=cuMemcpyHtoDAsync_v2:4:stay"},
+        {"no_time_left", no_time_left, UUIDS " STANDIN_FAULTS=cuStreamDestroy_v2:1:stay"},
         {"one_fails", one_fails, UUIDS " STANDIN_FAULTS=cuMemcpyHtoDAsync_v2:2:1"},
         {"idles", idles, UUIDS},
         {"lets_go", lets_go, UUIDS},

@@ -47,9 +47,14 @@ extern struct si_knobs si_knobs;
 void si_knobs_read(void);
 
 /* Faults: STANDIN_FAULTS=function:nth:code,... with nth a number or `*`; code a number, `!number`
- * (then the context is lost with it), `@number` (the operation fails when it runs) or `hang` (it
- * never ends). */
-enum { SI_FAULT_HANG = 1 << 30, SI_FAULT_LATER = 1 << 29, SI_FAULT_STICKY = 1 << 28 };
+ * (then the context is lost with it), `@number` (the operation fails when it runs), `hang` (it
+ * never ends) or `stay` (the call does not return). */
+enum {
+    SI_FAULT_HANG = 1 << 30,
+    SI_FAULT_LATER = 1 << 29,
+    SI_FAULT_STICKY = 1 << 28,
+    SI_FAULT_STAY = 1 << 27
+};
 void si_faults_read(const char *text);
 unsigned si_fault(const char *function); /* counts the call; 0 = none */
 

@@ -80,12 +80,21 @@ void si_wait(const char *function, double since, unsigned slice_us)
     pthread_cond_timedwait(&si_progress, &si_lock, &at);
 }
 
+static void stay(void)
+{
+    pthread_mutex_unlock(&si_lock);
+    for (;;)
+        pause();
+}
+
 /* Sticky faults make the context unusable with their code; those that come later are the
  * operation's. */
 static dlp_cu_result faulty(const char *function)
 {
     unsigned fault = si_fault(function);
     later = 0;
+    if (fault & SI_FAULT_STAY)
+        stay();
     if (fault & (SI_FAULT_HANG | SI_FAULT_LATER)) {
         later = fault;
         return 0;

@@ -59,6 +59,8 @@ static unsigned code_of(const char *text)
     unsigned kind = 0;
     if (strcmp(text, "hang") == 0)
         return SI_FAULT_HANG;
+    if (strcmp(text, "stay") == 0)
+        return SI_FAULT_STAY;
     if (*text == '!')
         kind = SI_FAULT_STICKY;
     else if (*text == '@')
