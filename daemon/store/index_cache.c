@@ -60,8 +60,11 @@ int index_cache_open(const char *directory, uint64_t bytes, struct index_cache *
     if (!rc)
         rc = fd < 0 ? -errno : check_directory(fd);
     if (rc) {
-        error_set(err, rc, "record indexes cannot be kept in %s: %s%s", path, strerror(-rc),
-                  rc == -EPERM ? " (it must belong to this user alone)" : "");
+        error_set(
+            err, rc,
+            "record indexes and marks cannot be kept in %s: %s%s; attaching and decoding take "
+            "longer (see cache: path)",
+            path, strerror(-rc), rc == -EPERM ? " (it must belong to this user alone)" : "");
         if (fd >= 0)
             close(fd);
         free(path);
