@@ -159,6 +159,7 @@ enum gauge_cause gauge_cause(const struct feed_stats *stats)
         return GAUGE_DECODE;
     switch (stats->wait) {
     case FEED_WAITS_STORAGE:
+    case FEED_WAITS_DESCRIPTOR:
         return GAUGE_STORAGE;
     case FEED_WAITS_MEMORY:
         return GAUGE_MEMORY_LIMIT;
@@ -199,6 +200,7 @@ char *gauge_reason(const struct feed_stats *stats, uint64_t now, char *text, siz
     static const char *const words[] = {[FEED_RUNS] = "reads",
                                         [FEED_WAITS_SLOT] = "waits for a free slot",
                                         [FEED_WAITS_STORAGE] = "waits for storage",
+                                        [FEED_WAITS_DESCRIPTOR] = "waits for a free descriptor",
                                         [FEED_WAITS_MEMORY] = "waits for memory",
                                         [FEED_WAITS_DECODE] = "waits for decoding",
                                         [FEED_WAITS_COPY] = "waits for copies to the GPU",

@@ -243,6 +243,18 @@ static void add_mix_notes(const struct control *control, struct feed_view *view)
     }
 }
 
+static void add_marks_note(struct feed_view *view, const struct dataset *dataset)
+{
+    char text[DLP_TEXT_MAX];
+    int code = dataset_marks_failed(dataset);
+    if (!code)
+        return;
+    snprintf(text, sizeof text,
+             "marks cannot be kept any more: %s; pictures that lack them are decoded without",
+             strerror(-code));
+    add_feed_note(view, text);
+}
+
 static void fill_feed(const struct census *census, uint32_t number, struct feed_view *view)
 {
     const struct control *control = census->control;
@@ -258,6 +270,7 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     out->marks_bytes = dataset_marks_bytes(dataset);
     out->notes = view->list;
     add_mix_notes(control, view);
+    add_marks_note(view, dataset);
     for (uint32_t i = 0; i < dataset_notes(dataset); i++)
         add_feed_note(view, dataset_note(dataset, i));
 }

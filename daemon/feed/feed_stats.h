@@ -9,6 +9,7 @@ enum feed_wait {
     FEED_RUNS,
     FEED_WAITS_SLOT, /* for the trainer: the slots are ready or held */
     FEED_WAITS_STORAGE,
+    FEED_WAITS_DESCRIPTOR, /* to open what is to be read: the process or the system has no more */
     FEED_WAITS_MEMORY,
     FEED_WAITS_DECODE, /* for a slot too, but no batch is ready: they are being filled */
     FEED_WAITS_COPY,   /* of batches to the GPU: no memory to copy from is free */

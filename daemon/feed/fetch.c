@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "feed/crew.h"
 #include "feed/handles.h"
@@ -15,6 +17,7 @@
 #define PIECE (1ULL << 20)
 /* Pieces without a wait after which storage counts as quick again. */
 #define QUICK_PIECES 256
+#define DESCRIPTOR_WAIT_US 10000
 
 /* One part to be read. */
 struct want {
@@ -44,6 +47,7 @@ struct fetch {
     struct crew *crew;
     unsigned slow;         /* pieces up to QUICK_PIECES; 0 = storage is quick */
     uint64_t since;        /* storage is waited for */
+    bool lacked;           /* descriptors: it has been said */
     _Atomic bool waited;   /* a read did, in this run */
     uint32_t *closed;      /* shards to be opened; room for handles_room */
     struct shard **opened; /* of these */
@@ -240,10 +244,78 @@ static size_t group_end(const struct fetch *fetch, size_t begin)
     return end;
 }
 
-static bool lacks_descriptors(const struct error *err)
+/* ------- descriptors ------- */
+
+static bool lacks_descriptors(int code)
 {
-    return err->code == -EMFILE || err->code == -ENFILE;
+    return code == -EMFILE || code == -ENFILE;
 }
+
+static void warn(struct fetch *fetch, const char *path)
+{
+    struct rlimit limit = {0};
+    if (fetch->lacked)
+        return;
+    fetch->lacked = true;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    log_warning("feed %s waits: no descriptor is free to read %s; raise the limit of open files, "
+                "%" PRIu64 " now (ulimit -n, LimitNOFILE), or close some",
+                fetch->recipe->spec->name, path, (uint64_t)limit.rlim_cur);
+}
+
+/* The reader says that it waits, until wait_shard. */
+static void begin_shortage(struct fetch *fetch, uint32_t shard)
+{
+    const char *path = dataset_shard_path(fetch->recipe->dataset, shard);
+    count_busy(fetch);
+    fetch->since = clock_ns();
+    tally_wait(fetch->recipe->tally, FEED_WAITS_DESCRIPTOR, path);
+    warn(fetch, path);
+}
+
+static bool wait_descriptor(struct fetch *fetch)
+{
+    usleep(DESCRIPTOR_WAIT_US);
+    return !atomic_load(fetch->interrupted);
+}
+
+/* What is short passes: the records are not bad. */
+static struct shard *open_patiently(struct fetch *fetch, uint32_t number, struct error *err)
+{
+    struct shard *shard = handles_get(fetch->handles, number, err);
+    if (shard || !lacks_descriptors(err->code))
+        return shard;
+    begin_shortage(fetch, number);
+    while (!shard && lacks_descriptors(err->code) && wait_descriptor(fetch))
+        shard = handles_get(fetch->handles, number, err);
+    wait_shard(fetch, number);
+    return shard;
+}
+
+static bool lacks_some(const struct fetch *fetch, const struct piece *piece)
+{
+    for (size_t i = piece->begin; i < piece->end; i++)
+        if (lacks_descriptors(fetch->reads[i].error))
+            return true;
+    return false;
+}
+
+/* Each file of a folder takes a descriptor while it is read. */
+static void read_lacking(struct fetch *fetch)
+{
+    for (size_t p = 0; p < fetch->npieces; p++) {
+        const struct piece *piece = &fetch->pieces[p];
+        if (!lacks_some(fetch, piece))
+            continue;
+        uint32_t shard = shard_of(&fetch->wants[piece->begin]);
+        begin_shortage(fetch, shard);
+        while (lacks_some(fetch, piece) && wait_descriptor(fetch))
+            read_piece(fetch, p);
+        wait_shard(fetch, shard);
+    }
+}
+
+/* ------- a run ------- */
 
 /* Opens a shard and puts what is wanted of it before those who read. False: no descriptor is free
  * before what is there has been read. */
@@ -251,11 +323,11 @@ static bool add_group(struct fetch *fetch, size_t begin, size_t end)
 {
     struct error err = {0};
     struct shard *shard = handles_get(fetch->handles, shard_of(&fetch->wants[begin]), &err);
-    if (!shard && lacks_descriptors(&err)) {
+    if (!shard && lacks_descriptors(err.code)) {
         if (fetch->npieces)
             return false;
         handles_clear(fetch->handles);
-        shard = handles_get(fetch->handles, shard_of(&fetch->wants[begin]), &err);
+        shard = open_patiently(fetch, shard_of(&fetch->wants[begin]), &err);
     }
     if (!shard)
         fail_all(&fetch->wants[begin], end - begin, &err);
@@ -332,6 +404,7 @@ static size_t run_some(struct fetch *fetch, size_t begin)
         crew_run(fetch->crew, fetch->npieces, read_piece, wait_piece, fetch);
     else if (fetch->npieces)
         read_piece(fetch, 0);
+    read_lacking(fetch);
     note_waits(fetch);
     end_storage(fetch);
     return begin;

@@ -46,7 +46,7 @@ struct worker {
     _Alignas(CACHE_LINE) struct workers *workers;
     pthread_t thread;
     int cpu;                /* -1: any */
-    bool borrower;          /* has the common part; under the pool's mutex */
+    bool borrower;          /* has the common part for its task; under the pool's mutex */
     _Atomic uint64_t since; /* begin of the row now running, 0 = idle */
 };
 
@@ -232,17 +232,16 @@ static unsigned end_task(struct worker *worker, struct task *task)
 {
     struct workers *workers = worker->workers;
     struct workers_queue *queue = task->queue;
-    bool lent = worker->borrower; /* and not needed: a row of a void batch */
     queue->spent_ns = queue->spent_ns - task->guess + task->took;
     if (task->done)
         queue->row_ns = (queue->row_ns + task->took / task->done) / 2 + 1;
-    if (lent)
+    if (worker->borrower)
         worker->borrower = workers->common_lent = false;
     if (task->done < task->count)
         leave_rows(queue, task);
     if (--queue->running == 0)
         pthread_cond_broadcast(&workers->done);
-    return task->done < task->count || lent ? wanted(workers, queue) : 0;
+    return task->done < task->count ? wanted(workers, queue) : 0;
 }
 
 static void work_on(struct worker *worker, struct decoder *decoder)
@@ -269,7 +268,9 @@ static void work_on(struct worker *worker, struct decoder *decoder)
     pthread_mutex_unlock(&workers->mutex);
 }
 
-/* A decoder asks for no more than its limits' max, which is its share and the common part. */
+/* A decoder asks for no more than its limits' max, which is its share and the common part. Lent
+ * until the task ends, so that a row of several large pictures is not broken off between them, to
+ * begin anew. */
 static bool borrow_common(void *context, uint64_t bytes)
 {
     (void)bytes;
@@ -281,17 +282,6 @@ static bool borrow_common(void *context, uint64_t bytes)
     bool has = worker->borrower;
     pthread_mutex_unlock(&workers->mutex);
     return has;
-}
-
-static void give_common_back(void *context, uint64_t bytes)
-{
-    (void)bytes;
-    struct worker *worker = context;
-    struct workers *workers = worker->workers;
-    pthread_mutex_lock(&workers->mutex);
-    worker->borrower = workers->common_lent = false;
-    pthread_mutex_unlock(&workers->mutex);
-    wake(workers, 1);
 }
 
 /* The decoder is made here, so that its memory lies near the CPU that uses it. */
@@ -307,7 +297,6 @@ static void *worker_main(void *context)
         .share = share,
         .max = workers->decode_bytes - share * (workers->count - 1),
         .borrow = borrow_common,
-        .give_back = give_common_back,
         .context = worker,
     };
     struct decoder *decoder = decoder_new(&limits);

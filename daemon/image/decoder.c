@@ -231,7 +231,7 @@ static void return_memory(struct job *job)
         decoder->capacity = 0;
         resampler_trim(decoder->resampler);
     }
-    if (job->borrowed)
+    if (job->borrowed && limits->give_back)
         limits->give_back(limits->context, job->borrowed);
     job->borrowed = 0;
 }

@@ -21,7 +21,8 @@ struct decoder_limits {
     uint64_t share; /* scratch bytes that this decoder may keep */
     uint64_t max;   /* scratch of one picture, decoded as a whole, beyond which it is BAD-SIZE */
     /* Asked before scratch over `share` is taken, and told when it is let go: the common part of
-     * the budget. false: not now, the result is `busy`. Both may be NULL (then share = max). */
+     * the budget. false: not now, the result is `busy`. Either may be NULL: then share = max, or
+     * the lender knows by itself. */
     bool (*borrow)(void *context, uint64_t bytes);
     void (*give_back)(void *context, uint64_t bytes);
     void *context;

@@ -185,8 +185,10 @@ static int check_any(const struct dataset *dataset, struct error *err)
         "%s: %s%s",
         all, plural(all), dataset->nshards, plural(dataset->nshards), first.shard,
         *first.key ? ": " : "", first.key, bad_name(first.cls), first.reason,
-        lacks_classes(dataset) ? "; the label of a picture is its directory: FOLDER/CLASS/NAME.jpg"
-                               : "");
+        lacks_classes(dataset)
+            ? "; the label of a picture is its directory, FOLDER/CLASS/NAME.jpg: fields without a "
+              "label need none"
+            : "");
 }
 
 static void note_unwanted(struct dataset *dataset, const struct exclude *unwanted)

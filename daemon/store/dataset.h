@@ -93,6 +93,8 @@ uint64_t dataset_part_max(const struct dataset *dataset, size_t field);
 
 /* Bytes of the files that marks are kept in; 0: none are kept. */
 uint64_t dataset_marks_bytes(const struct dataset *dataset);
+/* Negative: why marks cannot be kept any more. Any thread. */
+int dataset_marks_failed(const struct dataset *dataset);
 /* Keeps marks of a part, at its place. Any thread; blocks. false: cannot be kept (told once). */
 bool dataset_keep_marks(struct dataset *dataset, uint32_t shard, const struct marks_place *place,
                         const void *marks);

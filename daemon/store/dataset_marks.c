@@ -37,22 +37,27 @@ static void make_files(struct dataset *dataset, struct error *err)
                                     &dataset->marks_bytes, err);
     if (!rc && dataset->marks_bytes < all)
         dataset_add_note(dataset,
-                         mem_format("the cache has room for marks of %.0f %% of the data: all take "
-                                    "%.1f MB (cache: bytes, or cache: marks: off)",
+                         mem_format("the cache has room for marks of %.0f %% of the data, all else "
+                                    "is decoded without: all take %.1f MB, so raise cache: bytes, "
+                                    "now %.1f MB, or set cache: marks: off",
                                     100.0 * (double)dataset->marks_bytes / (double)all,
-                                    (double)all / 1e6));
+                                    (double)all / 1e6, (double)dataset->cache_bytes / 1e6));
 }
 
 void dataset_make_marks(struct dataset *dataset, const struct dataset_options *options)
 {
     struct error trouble = {0};
-    /* That the directory cannot be used has been told by the indexer. */
-    if (!options->marks || !dataset->cache_dir || !has_marks(dataset) ||
-        index_cache_open(dataset->cache_dir, dataset->cache_bytes, &dataset->marks, NULL))
+    if (!options->marks || !dataset->cache_dir || !has_marks(dataset))
         return;
-    make_files(dataset, &trouble);
+    /* That the directory cannot be used has been logged by the indexer. */
+    if (index_cache_open(dataset->cache_dir, dataset->cache_bytes, &dataset->marks, &trouble) ==
+        0) {
+        make_files(dataset, &trouble);
+        if (trouble.code)
+            log_warning("%s", trouble.text);
+    }
     if (trouble.code)
-        log_warning("%s", trouble.text);
+        dataset_add_note(dataset, mem_string(trouble.text));
     if (dataset->marks_bytes)
         return;
     index_cache_close(dataset->marks);
@@ -84,13 +89,18 @@ static bool passes(int rc)
     return rc == -ENOENT || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EINTR;
 }
 
+int dataset_marks_failed(const struct dataset *dataset)
+{
+    return dataset->marks_failed;
+}
+
 bool dataset_keep_marks(struct dataset *dataset, uint32_t shard, const struct marks_place *place,
                         const void *marks)
 {
     if (dataset->marks_failed)
         return false;
     int rc = write_marks(dataset, shard, place, marks);
-    if (rc && !passes(rc) && !atomic_exchange(&dataset->marks_failed, true))
+    if (rc && !passes(rc) && !atomic_exchange(&dataset->marks_failed, rc))
         log_warning("marks of pictures cannot be kept in %s any more: %s; those that lack them "
                     "are decoded without",
                     dataset->cache_dir, strerror(-rc));

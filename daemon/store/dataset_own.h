@@ -16,8 +16,8 @@ struct dataset {
     uint64_t cache_bytes;
     struct index_cache *marks; /* where marks are kept; NULL: they are not */
     uint64_t marks_bytes;
-    _Atomic bool marks_failed; /* a write did */
-    char *exclude;             /* path of the keys to leave out; NULL = none */
+    _Atomic int marks_failed; /* negative: why a write did */
+    char *exclude;            /* path of the keys to leave out; NULL = none */
     struct exclude_stamp exclude_stamp;
     uint64_t records, bytes, faults, unwanted;
     char fingerprint[33];

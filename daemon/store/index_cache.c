@@ -20,7 +20,7 @@
 
 #define ENDING ".index"
 #define MARKS_ENDING ".marks"
-#define JUST_NOW 2 /* seconds; files used since are not removed to make room for others */
+#define JUST_NOW 2 /* seconds; marks used since are not removed to make room for others */
 #define NAME_MAX_HERE 64
 #define LEFTOVER_AGE 3600 /* seconds after which a temporary file belongs to nobody */
 
@@ -60,8 +60,11 @@ int index_cache_open(const char *directory, uint64_t bytes, struct index_cache *
     if (!rc)
         rc = fd < 0 ? -errno : check_directory(fd);
     if (rc) {
-        error_set(err, rc, "record indexes cannot be kept in %s: %s%s", path, strerror(-rc),
-                  rc == -EPERM ? " (it must belong to this user alone)" : "");
+        error_set(
+            err, rc,
+            "record indexes and marks cannot be kept in %s: %s%s; attaching and decoding take "
+            "longer (see cache: path)",
+            path, strerror(-rc), rc == -EPERM ? " (it must belong to this user alone)" : "");
         if (fd >= 0)
             close(fd);
         free(path);
@@ -259,12 +262,22 @@ static struct kept *list_sorted(struct index_cache *cache, size_t *count, uint64
     return kept;
 }
 
+static bool in_use(const struct kept *kept)
+{
+    return kept->marks && time(NULL) - kept->used.tv_sec <= JUST_NOW;
+}
+
+/* No index goes for marks in use: these go next time. */
 uint64_t index_cache_trim(struct index_cache *cache)
 {
     size_t count = 0;
-    uint64_t sum;
+    uint64_t sum, spared = 0;
     cleanup_free struct kept *kept = list_sorted(cache, &count, &sum);
-    for (size_t i = 0; i < count && sum > cache->bytes; i++) {
+    for (size_t i = 0; i < count && sum - spared > cache->bytes; i++) {
+        if (in_use(&kept[i])) {
+            spared += kept[i].bytes;
+            continue;
+        }
         unlinkat(cache->directory, kept[i].name, 0);
         sum -= kept[i].bytes;
     }
@@ -280,9 +293,8 @@ static uint64_t make_room(struct index_cache *cache, uint64_t more)
     size_t count = 0;
     uint64_t sum;
     cleanup_free struct kept *kept = list_sorted(cache, &count, &sum);
-    time_t now = time(NULL);
     for (size_t i = 0; i < count && sum + more > cache->bytes; i++) {
-        if (!kept[i].marks || now - kept[i].used.tv_sec <= JUST_NOW)
+        if (!kept[i].marks || in_use(&kept[i]))
             break;
         unlinkat(cache->directory, kept[i].name, 0);
         sum -= kept[i].bytes;

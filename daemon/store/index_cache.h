@@ -5,8 +5,9 @@
  * thread; many processes may share the directory.
  *
  * A shard may have a file of marks (store/marks.h) beside its index, named alike. It is sparse, and
- * counts with its whole length; within the bound such files go before any index. What is in them is
- * not looked at here, and must be trusted by nobody. */
+ * counts with its whole length; within the bound such files go before any index. One that a data
+ * set has taken into use in the last two seconds stays, even if the bound is then kept only next
+ * time. What is in them is not looked at here, and must be trusted by nobody. */
 #ifndef INDEX_CACHE_H
 #define INDEX_CACHE_H
 

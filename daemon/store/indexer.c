@@ -390,7 +390,7 @@ static int lock_set(struct index_cache *cache, const struct indexer_options *opt
             return error_set(err, -ECANCELED, "indexing was cancelled");
     }
     if (*lock < 0)
-        log_warning("%s", trouble.text);
+        log_warning("%s; other processes may index the same shards meanwhile", trouble.text);
     return 0;
 }
 

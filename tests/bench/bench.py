@@ -460,7 +460,6 @@ def bench_ratios(case):
 
 
 def run():
-    names = OPTIONS.names or ["e2e", "memory", "attach", "resume", "nodes", "kill", "status", "mirror", "handoff", "ratios"]
     names = OPTIONS.names or ["e2e", "marks", "memory", "attach", "resume", "nodes", "kill", "status", "mirror", "handoff", "ratios"]
     print("| what | measured | aim | details |\n|---|---|---|---|")
     for name in names:

@@ -303,7 +303,7 @@ static struct usage usage_of(const char *wanted)
 }
 
 struct figures {
-    double reader, wall, copy, pread_, calls_, advices_, faults;
+    double reader, wall, copy, pread_, spread, calls_, advices_, faults;
 };
 
 static double rate(uint64_t bytes, uint64_t ns)
@@ -363,6 +363,29 @@ static double measure_pread(const char *folder, uint64_t each)
     return rate(bytes, ns);
 }
 
+/* What reading alone comes to: 1 MiB at a time, in pieces of a record that lie here and there. */
+static double measure_spread(const char *folder, uint64_t each)
+{
+    static struct iovec pieces[1024];
+    uint64_t bytes = 0, ns = 0, place = 0, places = TARGET / each;
+    int count = (int)((MIB + each - 1) / each);
+    for (uint32_t f = 0; f < FILES; f++) {
+        cleanup_free char *path = file_path(folder, each, f, 0);
+        cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+        uint64_t start = thread_ns();
+        for (ssize_t got = 1, from = 0; got > 0; from += got) {
+            for (int i = 0; i < count; i++) {
+                place = (place + places * 5 / 13) % places;
+                pieces[i] = (struct iovec){target + place * each, each};
+            }
+            got = preadv(fd, pieces, count, from);
+            bytes += (uint64_t)got;
+        }
+        ns += thread_ns() - start;
+    }
+    return rate(bytes, ns);
+}
+
 static int compare(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -389,6 +412,8 @@ FIGURE(of_wall, it->wall)
 FIGURE(of_copy, it->copy)
 FIGURE(of_pread, it->pread_)
 FIGURE(of_ratio, it->reader / it->copy)
+FIGURE(of_spread, it->spread)
+FIGURE(of_spread_ratio, it->reader / it->spread)
 FIGURE(of_pread_ratio, it->reader / it->pread_)
 FIGURE(of_calls, it->calls_)
 FIGURE(of_advices, it->advices_)
@@ -412,12 +437,14 @@ static void warm(const char *folder, uint64_t each, uint64_t shuffle, uint32_t r
         all[i] = measure(way, batches_of(dataset, 1 << 29));
         all[i].copy = measure_copy(each);
         all[i].pread_ = measure_pread(folder, each);
+        all[i].spread = measure_spread(folder, each);
     }
     printf("| %" PRIu64 " B | %" PRIu64
-           " | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f | %.2f | %.2f | %.2f |\n",
+           " | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f | %.2f | %.2f | %.2f |\n",
            each, shuffle, median(all, rounds, of_ratio), median(all, rounds, of_pread_ratio),
-           median(all, rounds, of_reader), median(all, rounds, of_copy),
-           median(all, rounds, of_pread), median(all, rounds, of_wall),
+           median(all, rounds, of_spread_ratio), median(all, rounds, of_reader),
+           median(all, rounds, of_copy), median(all, rounds, of_pread),
+           median(all, rounds, of_spread), median(all, rounds, of_wall),
            median(all, rounds, of_calls), median(all, rounds, of_advices),
            median(all, rounds, of_faults));
     fflush(stdout);
@@ -459,9 +486,8 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "warm") == 0) {
         source = malloc(SOURCE), target = malloc(TARGET);
         memset(source, 1, SOURCE), memset(target, 1, TARGET);
-        printf("| records | shuffle | reader/memcpy | reader/pread | reader GB/s | memcpy | pread "
-               "1 MiB | "
-               "wall | reads/MiB | advice/MiB | faults/MiB |\n");
+        printf("| records | shuffle | reader/memcpy | reader/pread | reader/spread | reader GB/s | "
+               "memcpy | pread 1 MiB | spread | wall | reads/MiB | advice/MiB | faults/MiB |\n");
     }
     slow_ns = strcmp(argv[1], "slow") == 0 ? number * CLOCK_MS : 0;
     if (slow_ns)

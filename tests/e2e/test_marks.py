@@ -121,7 +121,23 @@ class Marks(Case):
         self.start_daemon(prefix=["unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o size=16k none {self.cache} && exec \"$@\"", "sh"])
         self.assertEqual(self.rows(), want)
         self.assertEqual(self.log().count("No space left on device"), 1)
+        self.assertIn("marks cannot be kept any more: No space left on device", str(self.status()["feeds"][0]["notes"]))
         self.assertEqual(self.figures()[2], 0)
+
+    def test_read_only(self):
+        need_namespaces()
+        self.begin(marks="off")
+        want = self.rows()
+        self.stop_daemon()
+        self.cache = self.folder / "fixed"
+        self.cache.mkdir()
+        self.config({"source": str(self.data / "{0..1}.tar"), "batch": 8, "shuffle": 8, "transform": "train"}, cache={"path": str(self.cache)})
+        self.start_daemon(prefix=["unshare", "--mount", "sh", "-c", f"mount -t tmpfs -o ro none {self.cache} && exec \"$@\"", "sh"])
+        self.assertEqual(self.rows(), want)
+        self.assertEqual(self.figures(), [0, 0, 0, 0])
+        said = f"record indexes and marks cannot be kept in {self.cache}/index: Read-only file system"
+        self.assertIn(said, str(self.status()["feeds"][0]["notes"]))
+        self.assertEqual(self.log().count(said), 1)
 
     def test_no_room(self):
         self.begin(marks="off")
@@ -131,7 +147,7 @@ class Marks(Case):
         self.begin(bytes=indexes + int(0.0141 * max(sum(map(len, self.pictures[shard::2])) for shard in range(2))))
         self.assertEqual(self.rows(), want)
         self.assertEqual(len(self.files()), 1)
-        self.assertIn("room for marks of", str(self.status()["feeds"][0]["notes"]))
+        self.assertRegex(str(self.status()["feeds"][0]["notes"]), "room for marks of [0-9]+ % of the data.* raise cache: bytes")
         self.assertGreater(self.figures()[0], 0)
         self.assertEqual(len(list((self.cache / "index").glob("*.index"))), 2)
 

@@ -23,7 +23,7 @@
 
 static struct scratch scratch;
 static struct dataset *dataset;
-static struct feed_spec spec = {.nfields = 2};
+static struct feed_spec spec = {.name = (char *)"fetch", .nfields = 2};
 static struct tally tally;
 static struct budget *budget;
 static struct ration *ration;
@@ -177,6 +177,84 @@ START_TEST(few_descriptors)
 }
 END_TEST
 
+/* None at all is free: it says so, and goes on when there is one. Of a folder each file takes one.
+ */
+static void *raise_limit(void *context)
+{
+    while (atomic_load(&tally.wait) != FEED_WAITS_DESCRIPTOR)
+        usleep(1000);
+    setrlimit(RLIMIT_NOFILE, context);
+    return NULL;
+}
+
+static void take_descriptors(struct rlimit *before)
+{
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(next);
+    getrlimit(RLIMIT_NOFILE, before);
+    struct rlimit none = {(rlim_t)next, before->rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+}
+
+START_TEST(no_descriptor_for_a_while)
+{
+    struct rlimit before;
+    pthread_t thread;
+    take_descriptors(&before);
+    pthread_create(&thread, NULL, raise_limit, &before);
+    run_rounds(_i);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+static void open_folder(void)
+{
+    struct error err;
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "pictures/a/%02u.jpg", i);
+        scratch_file(&scratch, name, name, strlen(name));
+    }
+    const char *folder = scratch_at(&scratch, "pictures"), *jpg[] = {"jpg"}, *cls[] = {"cls"};
+    struct dataset_field fields[] = {{"image", jpg, 1}, {"label", cls, 1}};
+    struct dataset_options options = {.name = "fetch",
+                                      .source = {&folder, 1, true},
+                                      .fields = fields,
+                                      .nfields = 2,
+                                      .threads = 1};
+    dataset_unref(dataset);
+    ck_assert_int_eq(dataset_open(&options, &dataset, &err), 0);
+}
+
+START_TEST(no_descriptor_for_a_file)
+{
+    open_folder();
+    struct recipe recipe = recipe_of(_i);
+    struct fetch *fetch = fetch_new(&recipe, ration, &interrupted);
+    struct rlimit before;
+    pthread_t thread;
+    for (uint32_t round = 0; round < 2; round++) {
+        struct sample *samples[RECORDS];
+        for (uint32_t i = 0; i < RECORDS; i++)
+            samples[i] = fetch_add(fetch, (struct plan_place){0, i}, RATION_NOW);
+        if (round == 1) {
+            take_descriptors(&before); /* the folder itself is open */
+            pthread_create(&thread, NULL, raise_limit, &before);
+        }
+        fetch_run(fetch);
+        for (uint32_t i = 0; i < RECORDS; i++) {
+            ck_assert_int_eq(samples[i]->bad, 0);
+            ck_assert_uint_eq(samples[i]->parts[0].size, strlen("pictures/a/00.jpg"));
+            ck_assert_int_eq(samples[i]->parts[0].bytes[11], '0' + (int)(i / 10));
+            ck_assert_int_eq(samples[i]->parts[0].bytes[12], '0' + (int)(i % 10));
+            sample_free(samples[i]);
+        }
+    }
+    pthread_join(thread, NULL);
+    fetch_free(fetch);
+}
+END_TEST
+
 static void damage(void)
 {
     cleanup_free char *gone = shard_path(3);
@@ -256,6 +334,8 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_loop_test(tests, the_bytes_of_each_record, 0, 2);
     tcase_add_loop_test(tests, few_descriptors, 0, 2);
+    tcase_add_loop_test(tests, no_descriptor_for_a_while, 0, 2);
+    tcase_add_loop_test(tests, no_descriptor_for_a_file, 0, 2);
     tcase_add_loop_test(tests, faults_are_those_of_the_record, 0, 2);
     tcase_add_test(tests, an_interrupt_ends_a_run);
     suite_add_tcase(suite, tests);

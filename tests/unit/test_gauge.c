@@ -167,6 +167,7 @@ START_TEST(causes)
 {
     ck_assert_int_eq(cause(FEED_WAITS_STORAGE, 0, 0, 1), GAUGE_STORAGE);
     ck_assert_int_eq(cause(FEED_WAITS_STORAGE, 0, 5, 1), GAUGE_DECODE);
+    ck_assert_int_eq(cause(FEED_WAITS_DESCRIPTOR, 0, 0, 1), GAUGE_STORAGE);
     ck_assert_int_eq(cause(FEED_WAITS_MEMORY, 0, 5, 1), GAUGE_MEMORY_LIMIT);
     ck_assert_int_eq(cause(FEED_WAITS_SLOT, 3, 0, 1), GAUGE_SLOTS_HELD);
     ck_assert_int_eq(cause(FEED_WAITS_SLOT, 0, 0, 1), GAUGE_DECODE);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "scratch.h"
@@ -301,6 +302,17 @@ static void age(const char *path)
     ck_assert_int_eq(utimensat(AT_FDCWD, path, long_ago, 0), 0);
 }
 
+/* All marks were used so long ago. */
+static void use_marks(time_t ago)
+{
+    struct timespec then[2] = {{.tv_sec = time(NULL) - ago}, {.tv_sec = time(NULL) - ago}};
+    DIR *directory = opendir(scratch_at(&scratch, "deep/er/index"));
+    for (struct dirent *entry; (entry = readdir(directory));)
+        if (strstr(entry->d_name, ".marks"))
+            ck_assert_int_eq(utimensat(dirfd(directory), entry->d_name, then, 0), 0);
+    closedir(directory);
+}
+
 static void bound(uint64_t bytes)
 {
     index_cache_close(cache);
@@ -374,11 +386,28 @@ START_TEST(marks_within_the_bound)
     ck_assert_uint_eq(make_marks(4, 1000), 3000);
     ck_assert(!has_marks(4));
     /* Over the bound marks go first, however old the index is. */
+    use_marks(60);
     bound(index + 1500);
     ck_assert_uint_eq(index_cache_trim(cache), index + 1000);
     ck_assert(has(9));
     bound(index + 100);
     ck_assert_uint_eq(make_marks(1, 1000), 1000 * has_marks(1));
+    ck_assert(has(9));
+}
+END_TEST
+
+/* An index that another data set brings takes no marks from one that has just begun to use them. */
+START_TEST(marks_in_use_stay)
+{
+    make_marks(2, 1000);
+    use_marks(-60); /* however slow this machine is */
+    bound(2000);
+    put(9, "index");
+    uint64_t all = index_cache_trim(cache);
+    ck_assert_uint_gt(all, 2000);
+    ck_assert(has_marks(1) && has_marks(2) && has(9));
+    use_marks(60);
+    ck_assert_uint_eq(index_cache_trim(cache), all - 1000);
     ck_assert(has(9));
 }
 END_TEST
@@ -433,6 +462,7 @@ int main(void)
     tcase_add_test(tests, marks_of_another_size_are_made_anew);
     tcase_add_test(tests, marks_that_others_could_change);
     tcase_add_test(tests, marks_within_the_bound);
+    tcase_add_test(tests, marks_in_use_stay);
     tcase_add_test(tests, old_marks_make_room);
     tcase_add_test(tests, marks_cannot_be_made);
     suite_add_tcase(suite, tests);

@@ -47,7 +47,6 @@ static bool run_borrower(void *context, void *item, struct decoder *decoder)
         most_borrowers = now;
     usleep(1000);
     borrowers--;
-    limits->give_back(limits->context, limits->max - limits->share);
     return true;
 }
 
@@ -71,9 +70,7 @@ static bool run_large_gate(void *context, void *item, struct decoder *decoder)
     const struct decoder_limits *limits = &decoder->limits;
     if (!limits->borrow(limits->context, 1))
         return false;
-    run_gate(context, item, decoder);
-    limits->give_back(limits->context, 1);
-    return true;
+    return run_gate(context, item, decoder);
 }
 
 static const struct workers_work large_gated = {run_large_gate, count_done, drop, tell_ahead};
@@ -103,6 +100,41 @@ START_TEST(no_thread_waits_for_the_common_part)
     workers_queue_free(large.queue);
     workers_queue_free(small.queue);
     ck_assert_uint_eq(large.drops, 0);
+    stop();
+}
+END_TEST
+
+/* Rows of two large pictures: once the first is done the second one needs no new loan, and the
+ * first is not done anew. */
+static _Atomic unsigned firsts;
+
+static bool run_two_large(void *context, void *item, struct decoder *decoder)
+{
+    const struct decoder_limits *limits = &decoder->limits;
+    (void)context, (void)item;
+    for (int picture = 0; picture < 2; picture++) {
+        if (!limits->borrow(limits->context, 1))
+            return false;
+        firsts += picture == 0;
+        usleep(500);
+        if (limits->give_back)
+            limits->give_back(limits->context, 1);
+        sched_yield();
+    }
+    return true;
+}
+
+static const struct workers_work two_large = {run_two_large, count_done, drop, tell_ahead};
+
+START_TEST(the_common_part_is_lent_for_a_whole_row)
+{
+    struct client client = {0};
+    start(8);
+    open_queue(&client, &two_large, false);
+    push(&client, 100);
+    wait_runs(&client, 100);
+    ck_assert_uint_eq(firsts, 100);
+    workers_queue_free(client.queue);
     stop();
 }
 END_TEST
@@ -310,6 +342,7 @@ int main(void)
     TCase *tests = tcase_create("tasks");
     tcase_add_test(tests, common_part_is_for_one_at_a_time);
     tcase_add_test(tests, no_thread_waits_for_the_common_part);
+    tcase_add_test(tests, the_common_part_is_lent_for_a_whole_row);
     tcase_add_test(tests, the_common_part_is_free_after_a_row_that_did_not_take_it);
     tcase_add_test(tests, short_rows_are_taken_together_and_in_order);
     tcase_add_test(tests, long_rows_are_taken_one_by_one);
