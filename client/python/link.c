@@ -1,0 +1,150 @@
+#include "client/python/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "client/python/gpu.h"
+
+struct link *link_new(dataload *handle)
+{
+    struct link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    pthread_mutex_init(&link->lock, NULL);
+    link->owner = getpid();
+    link->handle = handle;
+    atomic_init(&link->references, 1);
+    return link;
+}
+
+/* False: it stays lent for now, as its stream is being captured into a graph. */
+static bool give_back(struct link *link, struct lease *lease)
+{
+    int r;
+    for (int i = 1; i < lease->nstreams; i++)
+        gpu_finish(lease->streams[i]);
+    if (lease->nstreams)
+        r = dataload_release_on(link->handle, lease->batch, lease->streams[0]);
+    else
+        r = dataload_release(link->handle, lease->batch);
+    if (r == -EBUSY && !link->closed)
+        return false;
+    link->lent--;
+    free(lease);
+    return true;
+}
+
+static void give_back_all(struct link *link, struct lease *list)
+{
+    while (list) {
+        struct lease *lease = list;
+        list = lease->next;
+        if (give_back(link, lease))
+            continue;
+        lease->next = link->queued;
+        link->queued = lease;
+    }
+}
+
+/* With the lock held. */
+static void tidy(struct link *link)
+{
+    struct lease *queued = link->queued;
+    link->queued = NULL;
+    give_back_all(link, queued);
+    give_back_all(link, atomic_exchange(&link->given_back, NULL));
+    if (link->closed && link->lent == 0 && link->handle) {
+        dataload_detach(link->handle);
+        link->handle = NULL;
+    }
+}
+
+/* Releases what was given back, or leaves it to the thread that has the lock. */
+static void settle(struct link *link)
+{
+    while (atomic_load(&link->given_back) && pthread_mutex_trylock(&link->lock) == 0) {
+        tidy(link);
+        pthread_mutex_unlock(&link->lock);
+    }
+}
+
+bool link_lock(struct link *link, bool try)
+{
+    if (link->owner != getpid())
+        return false;
+    if (try)
+        return pthread_mutex_trylock(&link->lock) == 0;
+    pthread_mutex_lock(&link->lock);
+    return true;
+}
+
+void link_unlock(struct link *link)
+{
+    tidy(link);
+    pthread_mutex_unlock(&link->lock);
+    settle(link);
+}
+
+void link_close(struct link *link)
+{
+    if (!link_lock(link, false))
+        return;
+    link->closed = true;
+    link_unlock(link);
+}
+
+void link_drop(struct link *link)
+{
+    if (atomic_fetch_sub(&link->references, 1) != 1 || link->owner != getpid())
+        return;
+    /* Each lease has a reference, so that none is lent, and nobody else has the lock. */
+    link->closed = true;
+    tidy(link);
+    pthread_mutex_destroy(&link->lock);
+    free(link);
+}
+
+struct lease *lease_new(struct link *link, dataload_batch *batch)
+{
+    struct lease *lease = calloc(1, sizeof *lease);
+    if (!lease) {
+        dataload_release(link->handle, batch);
+        return NULL;
+    }
+    lease->link = link;
+    lease->batch = batch;
+    atomic_init(&lease->users, 1);
+    atomic_fetch_add(&link->references, 1);
+    link->lent++;
+    return lease;
+}
+
+void lease_take(struct lease *lease)
+{
+    atomic_fetch_add(&lease->users, 1);
+}
+
+void lease_drop(struct lease *lease)
+{
+    struct link *link = lease->link;
+    if (atomic_fetch_sub(&lease->users, 1) != 1 || link->owner != getpid())
+        return;
+    struct lease *first = atomic_load(&link->given_back);
+    do
+        lease->next = first;
+    while (!atomic_compare_exchange_weak(&link->given_back, &first, lease));
+    settle(link);
+    link_drop(link);
+}
+
+int lease_add_stream(struct lease *lease, void *stream)
+{
+    for (int i = 0; i < lease->nstreams; i++)
+        if (lease->streams[i] == stream)
+            return 0;
+    if (lease->nstreams == LEASE_STREAMS_MAX)
+        return -ENOSPC;
+    lease->streams[lease->nstreams++] = stream;
+    return 0;
+}
