@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/keep.h"
 #include "client/python/gpu.h"
 
 struct link *link_new(dataload *handle)
@@ -18,19 +20,32 @@ struct link *link_new(dataload *handle)
     return link;
 }
 
-/* False: it stays lent for now, as its stream is being captured into a graph. */
-static bool give_back(struct link *link, struct lease *lease)
+static void forget(struct link *link, const struct lease *lease)
 {
-    int r;
+    struct lease **place = &link->lent;
+    while (*place != lease)
+        place = &(*place)->other;
+    *place = lease->other;
+}
+
+static int release(struct link *link, struct lease *lease)
+{
     for (int i = 1; i < lease->nstreams; i++)
         gpu_finish(lease->streams[i]);
     if (lease->nstreams)
-        r = dataload_release_on(link->handle, lease->batch, lease->streams[0]);
-    else
-        r = dataload_release(link->handle, lease->batch);
-    if (r == -EBUSY && !link->closed)
+        return dataload_release_on(link->handle, lease->batch, lease->streams[0]);
+    return dataload_release(link->handle, lease->batch);
+}
+
+/* False: it stays lent for now, as its stream is being captured into a graph. */
+static bool give_back(struct link *link, struct lease *lease)
+{
+    if (lease->memory)
+        munmap(lease->memory, lease->size);
+    else if (release(link, lease) == -EBUSY && !link->closed)
         return false;
-    link->lent--;
+    else
+        forget(link, lease);
     free(lease);
     return true;
 }
@@ -47,6 +62,18 @@ static void give_back_all(struct link *link, struct lease *list)
     }
 }
 
+/* On a GPU, and without memory, they stay lent. */
+static void keep_all(struct link *link)
+{
+    for (struct lease *lease = link->lent, *other; lease; lease = other) {
+        other = lease->other;
+        if (keep_batch(lease->batch, &lease->memory, &lease->size) < 0)
+            continue;
+        forget(link, lease);
+        lease->batch = NULL;
+    }
+}
+
 /* With the lock held. */
 static void tidy(struct link *link)
 {
@@ -54,10 +81,13 @@ static void tidy(struct link *link)
     link->queued = NULL;
     give_back_all(link, queued);
     give_back_all(link, atomic_exchange(&link->given_back, NULL));
-    if (link->closed && link->lent == 0 && link->handle) {
-        dataload_detach(link->handle);
-        link->handle = NULL;
-    }
+    if (!link->closed || !link->handle)
+        return;
+    keep_all(link);
+    if (link->lent)
+        return;
+    dataload_detach(link->handle);
+    link->handle = NULL;
 }
 
 /* Releases what was given back, or leaves it to the thread that has the lock. */
@@ -94,6 +124,17 @@ void link_close(struct link *link)
     link_unlock(link);
 }
 
+int link_lent(struct link *link)
+{
+    int count = 0;
+    if (!link_lock(link, false))
+        return 0;
+    for (const struct lease *lease = link->lent; lease; lease = lease->other)
+        count++;
+    link_unlock(link);
+    return count;
+}
+
 void link_drop(struct link *link)
 {
     if (atomic_fetch_sub(&link->references, 1) != 1 || link->owner != getpid())
@@ -116,7 +157,8 @@ struct lease *lease_new(struct link *link, dataload_batch *batch)
     lease->batch = batch;
     atomic_init(&lease->users, 1);
     atomic_fetch_add(&link->references, 1);
-    link->lent++;
+    lease->other = link->lent;
+    link->lent = lease;
     return lease;
 }
 

@@ -1,13 +1,15 @@
 /* A handle shared by threads, and batches that go back once nobody uses them: no Python in here.
  *
- * link: one attachment. Its lock makes one thread at a time of those that call the library; it is
- * never held while the GIL is waited for. lease: one lent batch, with a count of its users: the
- * loop, each tensor exported from it. lease_drop may be called by any thread, with or without the
- * GIL, after the Loader has been closed, while the interpreter ends, and in a forked child, where
- * it does nothing. It never waits for the lock: a thread that finds it taken leaves the batch on a
- * list, and whoever has the lock looks at the list after it has unlocked. The attachment ends when
- * it is closed and no batch is lent any more, so memory of the slots outlives the Loader as long as
- * tensors lie in it. */
+ * link: one attachment. Its lock makes one thread at a time of those that call the library; whoever
+ * holds it does not wait for the GIL, and nobody waits for it with the GIL. lease: one lent batch,
+ * with a count of its users: the loop, each tensor exported from it. lease_drop may be called by
+ * any thread, with or without the GIL, after the Loader has been closed, while the interpreter
+ * ends, and in a forked child, where it does nothing. It never waits for the lock: a thread that
+ * finds it taken leaves the batch on a list, and whoever has the lock looks at the list after it
+ * has unlocked.
+ *
+ * When the link is closed, what is still lent becomes private memory at the same addresses, so that
+ * tensors outlive the attachment, which ends at once. On a GPU it ends with the last tensor. */
 #ifndef DLPY_LINK_H
 #define DLPY_LINK_H
 
@@ -22,11 +24,14 @@
 
 struct lease {
     struct link *link;
-    dataload_batch *batch;
-    struct lease *next; /* on a list of the link */
     atomic_int users;
-    /* Streams of the GPU to which tensors were handed; the link's lock. */
-    void *streams[LEASE_STREAMS_MAX];
+    struct lease *next; /* of those to be released */
+    /* Under the link's lock: */
+    struct lease *other;   /* of those lent */
+    dataload_batch *batch; /* NULL: closed, the memory is ours */
+    void *memory;
+    size_t size;
+    void *streams[LEASE_STREAMS_MAX]; /* of the GPU, to which tensors were handed */
     int nstreams;
 };
 
@@ -38,7 +43,7 @@ struct link {
     /* Under the lock: */
     dataload *handle;     /* NULL once detached */
     struct lease *queued; /* could not be released yet */
-    int lent;
+    struct lease *lent;   /* with those on either list */
     bool closed;
 };
 
@@ -48,8 +53,9 @@ void link_drop(struct link *link);
 /* The lock, for calls of the library; false in a forked child, or, with try, when it is taken. */
 bool link_lock(struct link *link, bool try);
 void link_unlock(struct link *link);
-/* Ends the attachment, now or when the last batch has come back. */
 void link_close(struct link *link);
+/* Batches lent. */
+int link_lent(struct link *link);
 
 /* Of a batch just lent, used once; with the lock held. NULL without memory: the batch is released.
  */

@@ -6,8 +6,7 @@
 struct batch {
     PyObject ob_base;
     struct lease *lease;
-    bool shared;
-    int device;
+    struct batch_facts facts;
 };
 
 static struct batch *batch_of(PyObject *self)
@@ -15,7 +14,7 @@ static struct batch *batch_of(PyObject *self)
     return (struct batch *)self;
 }
 
-PyObject *batch_new(struct lease *lease, bool shared, int device)
+PyObject *batch_new(struct lease *lease, const struct batch_facts *facts)
 {
     struct batch *self = (struct batch *)PyType_GenericAlloc(batch_type, 0);
     if (!self) {
@@ -23,8 +22,7 @@ PyObject *batch_new(struct lease *lease, bool shared, int device)
         return NULL;
     }
     self->lease = lease;
-    self->shared = shared;
-    self->device = device;
+    self->facts = *facts;
     return (PyObject *)self;
 }
 
@@ -36,6 +34,19 @@ static void batch_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* The lock, while the batch is lent; else -1 with an exception. */
+static int enter_batch(const struct batch *batch)
+{
+    struct link *link = batch->lease->link;
+    if (enter_lent(link) < 0)
+        return -1;
+    if (batch->lease->batch)
+        return 0;
+    link_unlock(link);
+    raise_code(-EBADF, "this Loader is closed", false);
+    return -1;
+}
+
 /* Tuple of the names in the order of the slot. */
 static PyObject *names(PyObject *self, PyObject *ignored)
 {
@@ -43,7 +54,7 @@ static PyObject *names(PyObject *self, PyObject *ignored)
     struct link *link = batch->lease->link;
     dataload_tensor view;
     (void)ignored;
-    if (enter_lent(link) < 0)
+    if (enter_batch(batch) < 0)
         return NULL;
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list && dataload_batch_tensor_at(batch->lease->batch, i, &view) == 0;
@@ -63,7 +74,7 @@ static PyObject *field(PyObject *self, PyObject *args)
     struct link *link = batch->lease->link;
     const char *name;
     dataload_tensor view;
-    if (!PyArg_ParseTuple(args, "s", &name) || enter_lent(link) < 0)
+    if (!PyArg_ParseTuple(args, "s", &name) || enter_batch(batch) < 0)
         return NULL;
     int r = dataload_batch_tensor(batch->lease->batch, name, &view);
     link_unlock(link);
@@ -71,7 +82,7 @@ static PyObject *field(PyObject *self, PyObject *args)
         return PyErr_Format(PyExc_KeyError, "%s", name);
     if (r < 0)
         return raise_code(r, "a field of a batch cannot be read", false);
-    return field_new(batch->lease, &view, batch->shared, batch->device);
+    return field_new(batch->lease, &view, batch->facts.shared, batch->facts.device);
 }
 
 static int triple(PyObject *numbers, float out[3])
@@ -102,7 +113,7 @@ static PyObject *convert(PyObject *self, PyObject *args)
         triple(means, mean) < 0 || triple(stds, std) < 0)
         return NULL;
     void *to = PyLong_AsVoidPtr(address), *queue = PyLong_AsVoidPtr(stream);
-    if (PyErr_Occurred() || enter_lent(link) < 0)
+    if (PyErr_Occurred() || enter_batch(batch) < 0)
         return NULL;
     int r = lease_add_stream(batch->lease, queue);
     if (r == 0)
@@ -117,25 +128,25 @@ static PyObject *convert(PyObject *self, PyObject *args)
 static PyObject *get_epoch(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromUnsignedLongLong(dataload_batch_epoch(batch_of(self)->lease->batch));
+    return PyLong_FromUnsignedLongLong(batch_of(self)->facts.epoch);
 }
 
 static PyObject *get_step(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromUnsignedLongLong(dataload_batch_step(batch_of(self)->lease->batch));
+    return PyLong_FromUnsignedLongLong(batch_of(self)->facts.step);
 }
 
 static PyObject *get_rows(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromUnsignedLong(dataload_batch_rows(batch_of(self)->lease->batch));
+    return PyLong_FromUnsignedLong(batch_of(self)->facts.rows);
 }
 
 static PyObject *get_device(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromLong(batch_of(self)->device);
+    return PyLong_FromLong(batch_of(self)->facts.device);
 }
 
 static PyMethodDef methods[] = {

@@ -53,11 +53,11 @@ static void field_dealloc(PyObject *self)
 static int check(const struct field *field)
 {
     dataload_tensor tensor;
-    struct link *link = field->lease->link;
-    if (enter_lent(link) < 0)
+    struct lease *lease = field->lease;
+    if (enter_lent(lease->link) < 0)
         return -1;
-    int r = dataload_batch_tensor_at(field->lease->batch, 0, &tensor);
-    link_unlock(link);
+    int r = lease->batch ? dataload_batch_tensor_at(lease->batch, 0, &tensor) : 0;
+    link_unlock(lease->link);
     if (r == 0)
         return 0;
     raise_code(r, "the memory of this batch has gone with the daemon that it was of", false);

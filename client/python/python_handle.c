@@ -120,34 +120,53 @@ static int64_t now_ms(void)
 struct look {
     int result, fd;
     struct lease *lease;
-    dataload_info info;
+    struct batch_facts facts;
     char text[1024];
 };
+
+/* The link's lock, without the GIL; false with the reason. */
+static bool open_link(struct link *link, struct look *look)
+{
+    if (!link_lock(link, false)) {
+        look->result = -ENOLCK;
+        snprintf(look->text, sizeof look->text, "opened by process %d", (int)link->owner);
+        return false;
+    }
+    if (link->handle && !link->closed)
+        return true;
+    link_unlock(link);
+    look->result = -EBADF;
+    snprintf(look->text, sizeof look->text, "this Loader is closed");
+    return false;
+}
+
+static void read_facts(dataload *handle, const dataload_batch *batch, struct batch_facts *facts)
+{
+    dataload_info info = {.size = sizeof info};
+    dataload_get_info(handle, &info);
+    *facts = (struct batch_facts){.epoch = dataload_batch_epoch(batch),
+                                  .step = dataload_batch_step(batch),
+                                  .rows = dataload_batch_rows(batch),
+                                  .shared = info.shared,
+                                  .device = info.device};
+}
 
 /* Without the GIL. */
 static void look(struct link *link, struct look *look)
 {
     dataload_batch *batch;
-    if (!link_lock(link, false)) {
-        look->result = -ENOLCK;
-        snprintf(look->text, sizeof look->text, "opened by process %d", (int)link->owner);
+    if (!open_link(link, look))
         return;
-    }
-    look->result = -EBADF;
-    snprintf(look->text, sizeof look->text, "this Loader is closed");
-    if (link->handle && !link->closed) {
-        look->result = dataload_next(link->handle, 0, &batch);
-        if (look->result < 0)
-            snprintf(look->text, sizeof look->text, "%s", dataload_error(link->handle));
-        if (look->result == -ETIMEDOUT)
-            look->fd = dataload_fd(link->handle);
-        if (look->result == 0) {
-            look->info.size = sizeof look->info;
-            dataload_get_info(link->handle, &look->info);
-            look->lease = lease_new(link, batch);
-            if (!look->lease)
-                look->result = -ENOMEM;
-        }
+    look->result = dataload_next(link->handle, 0, &batch);
+    if (look->result < 0)
+        snprintf(look->text, sizeof look->text, "%s", dataload_error(link->handle));
+    if (look->result == -ETIMEDOUT)
+        look->fd = dataload_fd(link->handle);
+    if (look->result == 0) {
+        read_facts(link->handle, batch, &look->facts);
+        look->lease = lease_new(link, batch);
+        if (!look->lease)
+            look->result = -ENOMEM;
     }
     link_unlock(link);
 }
@@ -178,7 +197,7 @@ static PyObject *next_batch(PyObject *self, PyObject *args)
         }
         Py_END_ALLOW_THREADS;
         if (found.result == 0)
-            return batch_new(found.lease, found.info.shared, found.info.device);
+            return batch_new(found.lease, &found.facts);
         if (found.result == DATALOAD_EPOCH_END)
             Py_RETURN_NONE;
         if (found.result != -EINTR && (found.result != -ETIMEDOUT || (deadline >= 0 && left <= 0)))
@@ -192,22 +211,24 @@ static PyObject *set_epoch(PyObject *self, PyObject *args)
 {
     unsigned long long epoch;
     struct link *link = link_of(self);
-    int r = -EINTR;
     if (!PyArg_ParseTuple(args, "K", &epoch))
         return NULL;
-    while (r == -EINTR) {
-        if (enter(link) < 0)
-            return NULL;
+    for (;;) {
+        struct look asked = {.result = -ENOLCK};
         Py_BEGIN_ALLOW_THREADS;
-        r = dataload_set_epoch(link->handle, epoch);
+        if (open_link(link, &asked)) {
+            asked.result = dataload_set_epoch(link->handle, epoch);
+            snprintf(asked.text, sizeof asked.text, "%s", dataload_error(link->handle));
+            link_unlock(link);
+        }
         Py_END_ALLOW_THREADS;
-        if (r < 0 && r != -EINTR)
-            return raise_last(link, r);
-        link_unlock(link);
+        if (asked.result < 0 && asked.result != -EINTR)
+            return raise_code(asked.result, asked.text, false);
         if (PyErr_CheckSignals() < 0)
             return NULL;
+        if (asked.result == 0)
+            Py_RETURN_NONE;
     }
-    Py_RETURN_NONE;
 }
 
 static PyObject *token(PyObject *self, PyObject *ignored)
@@ -308,14 +329,10 @@ static PyObject *close_handle(PyObject *self, PyObject *ignored)
 
 static PyObject *lent(PyObject *self, PyObject *ignored)
 {
-    struct link *link = link_of(self);
-    int count = 0;
+    int count;
     (void)ignored;
     Py_BEGIN_ALLOW_THREADS;
-    if (link_lock(link, false)) {
-        count = link->lent;
-        link_unlock(link);
-    }
+    count = link_lent(link_of(self));
     Py_END_ALLOW_THREADS;
     return PyLong_FromLong(count);
 }
@@ -328,8 +345,8 @@ static PyMethodDef methods[] = {
     {"info", info, METH_NOARGS, "what the attachment is, as a dict"},
     {"stats", stats, METH_NOARGS, "counters, as a dict"},
     {"notes", notes, METH_NOARGS, "warnings of the attach"},
-    {"lent", lent, METH_NOARGS, "batches of which tensors are alive, also after close"},
-    {"close", close_handle, METH_NOARGS, "ends the attachment once no tensor is alive"},
+    {"lent", lent, METH_NOARGS, "batches lent, also after close"},
+    {"close", close_handle, METH_NOARGS, "ends the attachment"},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, handle_new},

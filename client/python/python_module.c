@@ -40,13 +40,17 @@ static int refuse_child(const struct link *link)
 
 int enter_lent(struct link *link)
 {
-    bool mine = link_lock(link, true);
-    if (!mine) {
+    while (!link_lock(link, true)) {
+        bool mine;
         Py_BEGIN_ALLOW_THREADS;
         mine = link_lock(link, false);
+        if (mine)
+            link_unlock(link);
         Py_END_ALLOW_THREADS;
+        if (!mine)
+            return refuse_child(link);
     }
-    return mine ? 0 : refuse_child(link);
+    return 0;
 }
 
 int enter(struct link *link)

@@ -28,9 +28,16 @@ int enter_lent(struct link *link);
 /* tp_new of types that only we make. */
 PyObject *not_made(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
+struct batch_facts {
+    uint64_t epoch, step;
+    uint32_t rows;
+    bool shared; /* others read it too */
+    int device;  /* number of the GPU, -1 = memory of the CPU */
+};
+
 /* A Batch of a batch just lent, without the lock. Takes over the lease. */
-PyObject *batch_new(struct lease *lease, bool shared, int device);
-/* A Field that keeps the batch. device: number of the GPU, -1 = memory of the CPU. */
+PyObject *batch_new(struct lease *lease, const struct batch_facts *facts);
+/* A Field that keeps the batch. */
 PyObject *field_new(struct lease *lease, const dataload_tensor *view, bool shared, int device);
 
 #endif

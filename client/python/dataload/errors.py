@@ -49,8 +49,8 @@ FORKED = ("a Loader cannot be used in a process forked from the one that opened 
           "a process that trains makes a Loader of its own")
 HELD = ("{text}; in Python a slot is held as long as any tensor of its batch is alive: drop old batches (also those in lists), "
         "keep a copy instead (tensor.clone(), or Loader(..., copy=True)), or have more slots (Loader(..., slots=N))")
-TAKEN = ("{text}; a Loader of this process that is still open, or closed while a tensor of its last batch is alive, keeps its rank: "
-         "close() it and del its batches, or choose another rank or job")
+TAKEN = ("{text}; a Loader of this process keeps its rank until it is closed or has gone, on a GPU until its last tensor has gone too: "
+         "close() it, or choose another rank or job")
 
 CODES = {
     errno.ENOENT: (NoSuchFeed, "{text}"),

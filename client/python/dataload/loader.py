@@ -1,5 +1,6 @@
 """Loader: one trainer's attachment to a feed, as an iterable of dicts of tensors."""
 import gc
+import logging
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from .errors import AllSlotsHeld, Error, Timeout, for_code
 HOST, GPU, AUTO = 0, 1, 2  # dataload_options.device
 HELD_S = 5.0  # how long a full set of slots may be held before it is an error: another thread may be about to let go
 STATE_SCHEMA = 1
+log = logging.getLogger("dataload")
 
 
 def place_of(device, as_):
@@ -84,14 +86,20 @@ class Loader:
             raise ValueError(f"as_={as_!r} is none of {', '.join(KINDS)}")
         scale = Scale(dtype, mean, std)
         place, gpu = place_of(device, as_)
-        numbers = {"rank": rank, "world": world, "batch": batch_size, "seed": seed, "epoch": epoch, "slots": slots}
+        numbers = {"rank": rank, "world": world, "batch": batch_size, "seed": seed, "epoch": epoch or None, "slots": slots}
         self._feed, self._socket = feed, socket
         self._timeout_ms = -1 if timeout is None else max(1, round(timeout * 1000))
         self._options = {"socket": socket, "job": job, "group": group, "timeout_ms": self._timeout_ms, "device": place, "gpu": gpu,
                          "program": os.path.basename(sys.argv[0] or "python3") or "python3",
                          **{name: int(value) for name, value in numbers.items() if value is not None}}
         self._attach(token_of(resume))
-        self._convert = Converter(as_, scale, copy, self.info["shared"], names)
+        try:
+            self._convert = Converter(as_, scale, copy, self.info["shared"], names)
+        except BaseException:
+            self.close()  # the exception's traceback keeps the Loader
+            raise
+        for note in self._handle.notes():
+            log.warning("feed %s: %s", feed, note)
 
     def _attach(self, token):
         self._handle = Handle(self._feed, resume=token, **self._options)
@@ -102,8 +110,6 @@ class Loader:
         self._chosen = None    # epoch of the next pass, chosen during one
         self._warned = False
         self._batch = None     # the loop's
-        for note in self._handle.notes():
-            warnings.warn(f"feed {self._feed}: {note}", stacklevel=3)
 
     def _open(self):
         if self._handle is None:
@@ -125,10 +131,9 @@ class Loader:
         epoch, self._chosen = self._chosen, None
         try:
             self._handle.set_epoch(self._epoch + 1 if epoch is None else epoch)
-        except Error as error:
+        except Error:
             if epoch is not None or not self.info["shared"]:
-                raise
-            del error  # the group's epochs follow each other: the pass goes on where the group is
+                raise  # else the group's epochs follow each other: the pass goes on where the group is
 
     def _next(self):
         """The next batch, or None at the end of the epoch."""
@@ -147,7 +152,7 @@ class Loader:
 
     def _end_pass(self):
         self._live = False
-        self._epoch += 1
+        self._epoch = self._handle.info()["epoch"]
         if self._chosen is not None:
             epoch, self._chosen = self._chosen, None
             self.set_epoch(epoch)
@@ -168,8 +173,7 @@ class Loader:
         raise held from None
 
     def _overdue(self, timeout):
-        error = for_code(timeout.errno, f"no batch of feed {self._feed} within {self._timeout_ms / 1000:g} s: {self.explain()}")
-        return error
+        return for_code(timeout.errno, f"no batch of feed {self._feed} within {self._timeout_ms / 1000:g} s: {self.explain()}")
 
     def __len__(self):
         """Batches of this trainer in the pass under way, else in the next one."""
@@ -195,7 +199,7 @@ class Loader:
         return {"schema": STATE_SCHEMA, "token": self._token or self._open().token()}
 
     def load_state_dict(self, state):
-        """Goes on from there; the other ranks of the job do the same. Batches of before are to be dropped first."""
+        """Goes on from there; the other ranks of the job do the same."""
         token = token_of(state)
         if token == self._open().token():
             return
@@ -221,7 +225,7 @@ class Loader:
     # The end.
 
     def close(self):
-        """Gives everything back. What tensors are still alive stay valid, and until the last of them has gone so does the rank."""
+        """Gives everything back. Tensors that are still alive stay valid: what they lie in becomes this process's own memory."""
         handle, self._handle = self._handle, None
         if handle is None:
             return
