@@ -169,9 +169,7 @@ static PyObject *get_interface(PyObject *self, void *ignored)
     const char *type = view_numpy_type(&field->view);
     (void)ignored;
     if (field->view.device >= 0 || !type) {
-        PyErr_SetString(PyExc_AttributeError, field->view.device >= 0
-                                                  ? "a tensor on a GPU has no __array_interface__"
-                                                  : "NumPy has no type bfloat16");
+        PyErr_SetString(PyExc_AttributeError, "__array_interface__");
         return NULL;
     }
     if (check(field) < 0)
@@ -181,6 +179,17 @@ static PyObject *get_interface(PyObject *self, void *ignored)
                                  (unsigned long long)(uintptr_t)field->view.data,
                                  field->view.read_only ? Py_True : Py_False, "version", 3)
                  : NULL;
+}
+
+/* Where __array_interface__ has raised, which NumPy passes over, it asks here. */
+static PyObject *array(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    const struct field *field = field_of(self);
+    (void)args, (void)kwargs;
+    if (check(field) == 0)
+        PyErr_Format(PyExc_TypeError, "NumPy cannot have this tensor: %s",
+                     field->view.device >= 0 ? "it is on a GPU" : "there is no type bfloat16");
+    return NULL;
 }
 
 static PyObject *get_dtype(PyObject *self, void *ignored)
@@ -214,6 +223,7 @@ static PyObject *get_offsets(PyObject *self, void *ignored)
 static PyMethodDef methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None): a capsule"},
+    {"__array__", (PyCFunction)(void (*)(void))array, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "device type and number of DLPack"},
     {NULL, NULL, 0, NULL}};
 

@@ -60,7 +60,7 @@ class PythonCase(Case):
     def end_script(self, process):
         if process.poll() is None:
             process.kill()
-        process.communicate()
+            process.communicate()
 
     def run_script(self, text, env=None, code=0):
         process = self.script(text, env)

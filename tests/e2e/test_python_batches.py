@@ -83,9 +83,9 @@ class Values(PythonCase):
         for options, words in (({"mean": mean}, "mean and std belong there"), ({"dtype": "float16"}, "not as float16")):
             with self.assertRaisesRegex(ValueError, words):
                 next(iter(self.loader("float32", as_="torch", job="twice-" + "-".join(options), **options)))
-        with self.assertRaisesRegex(TypeError, "no bfloat16"):
+        with self.assertRaisesRegex(TypeError, "no type bfloat16"):
             next(iter(self.loader("bfloat16", job="no-bfloat16")))
-        for options in ({"dtype": "int8"}, {"dtype": "uint8", "mean": mean}, {"mean": [1]}, {"as_": "tensorflow"}, {"as_": "dlpack", "dtype": "float32"},
+        for options in ({"dtype": "int8"}, {"dtype": "uint8", "mean": mean}, {"mean": [1]}, {"as_": "tensorflow"}, {"as_": "dlpack", "dtype": "float32"}, {"dtype": "bfloat16"},
                         {"device": "tpu"}, {"device": "cuda"}):
             with self.assertRaises(ValueError):
                 self.loader("raw", job="refused", **options)

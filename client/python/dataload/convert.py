@@ -119,12 +119,12 @@ class Numpy:
 
     def __init__(self, scale, copy, read_only):
         import numpy
+        if scale.dtype == "bfloat16":
+            raise ValueError('NumPy has no bfloat16: use as_="torch", or dtype="float16"')
         self.numpy, self.scale, self.copy = numpy, scale, copy
         self.mean, self.std = (numpy.array(value, numpy.float32) for value in (scale.mean, scale.std))
 
     def take(self, field):
-        if field.dtype == "bfloat16":
-            raise TypeError('NumPy has no bfloat16: use as_="torch", or output: float32_nchw in the feed')
         return self.numpy.array(field) if self.copy else self.numpy.asarray(field)
 
     def plain(self, batch, name):
@@ -147,8 +147,6 @@ class Numpy:
         if self.scale.normal:
             array -= self.mean.reshape(by_channel)
             array /= self.std.reshape(by_channel)
-        if self.scale.dtype == "bfloat16":
-            raise TypeError('NumPy has no bfloat16: use as_="torch", or dtype="float16"')
         return array.astype(self.scale.dtype, copy=False)
 
 

@@ -57,6 +57,10 @@ def token_of(state):
     raise ValueError(f"not a state of a Loader: {state!r:.200}; give what state_dict() has returned, or \"last\"")
 
 
+def milliseconds(timeout):
+    return -1 if timeout is None else max(1, round(timeout * 1000))
+
+
 class Loader:
     """One trainer's batches of a feed of dataloadd: an iterable of dicts of tensors. One pass is one epoch.
 
@@ -70,7 +74,7 @@ class Loader:
     as_         "torch", "numpy", "jax", or "dlpack" for the bare fields
     dtype       "float32", "float16", "bfloat16": pictures as (x / 255 - mean) / std by channel; None: as they are
     names       {"image": "pixel_values"} renames, {"valid": None} leaves out, {"index": "index"} adds the samples' ids
-    timeout     seconds until waiting for the daemon is an error; None: for ever
+    timeout     seconds until waiting for the daemon is an error; None: for ever; can be set later, too
     copy        True: private tensors, and the slot is free at once
     group       of a feed with share: mirror: who reads the same batches
     slots       batches in memory; socket: the daemon's, None: as dataloadctl finds it
@@ -88,8 +92,8 @@ class Loader:
         place, gpu = place_of(device, as_)
         numbers = {"rank": rank, "world": world, "batch": batch_size, "seed": seed, "epoch": epoch or None, "slots": slots}
         self._feed, self._socket = feed, socket
-        self._timeout_ms = -1 if timeout is None else max(1, round(timeout * 1000))
-        self._options = {"socket": socket, "job": job, "group": group, "timeout_ms": self._timeout_ms, "device": place, "gpu": gpu,
+        self.timeout = timeout
+        self._options = {"socket": socket, "job": job, "group": group, "timeout_ms": milliseconds(timeout), "device": place, "gpu": gpu,
                          "program": os.path.basename(sys.argv[0] or "python3") or "python3",
                          **{name: int(value) for name, value in numbers.items() if value is not None}}
         self._attach(token_of(resume))
@@ -139,7 +143,7 @@ class Loader:
         """The next batch, or None at the end of the epoch."""
         self._batch = None
         try:
-            batch = self._open().next(self._timeout_ms)
+            batch = self._open().next(milliseconds(self.timeout))
         except AllSlotsHeld as held:
             batch = self._next_when_free(held)
         except Timeout as timeout:
@@ -159,11 +163,11 @@ class Loader:
 
     def _next_when_free(self, held):
         """All slots are held: by garbage, by another thread that lets go soon, or for good."""
-        end = time.monotonic() + min(HELD_S, self._timeout_ms / 1000 if self._timeout_ms > 0 else HELD_S)
+        end = time.monotonic() + min(HELD_S, HELD_S if self.timeout is None else self.timeout)
         gc.collect()
         while time.monotonic() < end:
             try:
-                return self._handle.next(self._timeout_ms)
+                return self._handle.next(milliseconds(self.timeout))
             except AllSlotsHeld as again:
                 held = again
             if not self._warned:
@@ -173,7 +177,7 @@ class Loader:
         raise held from None
 
     def _overdue(self, timeout):
-        return for_code(timeout.errno, f"no batch of feed {self._feed} within {self._timeout_ms / 1000:g} s: {self.explain()}")
+        return for_code(timeout.errno, f"no batch of feed {self._feed} within {self.timeout:g} s: {self.explain()}")
 
     def __len__(self):
         """Batches of this trainer in the pass under way, else in the next one."""
