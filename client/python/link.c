@@ -30,11 +30,13 @@ static void forget(struct link *link, const struct lease *lease)
 
 static int release(struct link *link, struct lease *lease)
 {
+    int r = -ENOENT;
     for (int i = 1; i < lease->nstreams; i++)
         gpu_finish(lease->streams[i]);
     if (lease->nstreams)
-        return dataload_release_on(link->handle, lease->batch, lease->streams[0]);
-    return dataload_release(link->handle, lease->batch);
+        r = dataload_release_on(link->handle, lease->batch, lease->streams[0]);
+    /* On a stream that the driver no longer knows nothing runs. */
+    return r == 0 || r == -EBUSY ? r : dataload_release(link->handle, lease->batch);
 }
 
 /* False: it stays lent for now, as its stream is being captured into a graph. */
