@@ -8,8 +8,24 @@
 #include "client/keep.h"
 #include "client/python/gpu.h"
 
+/* This process's id: a call of the system costs more than all else here. */
+static _Atomic pid_t self;
+
+static void note_process(void)
+{
+    atomic_store(&self, getpid());
+}
+
+static void watch_forks(void)
+{
+    note_process();
+    pthread_atfork(NULL, NULL, note_process);
+}
+
 struct link *link_new(dataload *handle)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     struct link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
@@ -101,9 +117,14 @@ static void settle(struct link *link)
     }
 }
 
+bool link_is_ours(const struct link *link)
+{
+    return link->owner == atomic_load_explicit(&self, memory_order_relaxed);
+}
+
 bool link_lock(struct link *link, bool try)
 {
-    if (link->owner != getpid())
+    if (!link_is_ours(link))
         return false;
     if (try)
         return pthread_mutex_trylock(&link->lock) == 0;
@@ -139,7 +160,7 @@ int link_lent(struct link *link)
 
 void link_drop(struct link *link)
 {
-    if (atomic_fetch_sub(&link->references, 1) != 1 || link->owner != getpid())
+    if (atomic_fetch_sub(&link->references, 1) != 1 || !link_is_ours(link))
         return;
     /* Each lease has a reference, so that none is lent, and nobody else has the lock. */
     link->closed = true;
@@ -172,7 +193,7 @@ void lease_take(struct lease *lease)
 void lease_drop(struct lease *lease)
 {
     struct link *link = lease->link;
-    if (atomic_fetch_sub(&lease->users, 1) != 1 || link->owner != getpid())
+    if (atomic_fetch_sub(&lease->users, 1) != 1 || !link_is_ours(link))
         return;
     struct lease *first = atomic_load(&link->given_back);
     do

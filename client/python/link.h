@@ -50,6 +50,8 @@ struct link {
 /* Takes over the handle; NULL without memory, and then the handle stays the caller's. */
 struct link *link_new(dataload *handle);
 void link_drop(struct link *link);
+/* False in a process forked from the one that attached. */
+bool link_is_ours(const struct link *link);
 /* The lock, for calls of the library; false in a forked child, or, with try, when it is taken. */
 bool link_lock(struct link *link, bool try);
 void link_unlock(struct link *link);

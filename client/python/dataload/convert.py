@@ -70,27 +70,32 @@ class Torch:
     def __init__(self, scale, copy, read_only):
         import torch
         self.torch, self.scale, self.copy = torch, scale, copy
+        self.from_capsule = torch.utils.dlpack.from_dlpack
         self.mean, self.std = (torch.tensor(value).view(1, 3, 1, 1) for value in (scale.mean, scale.std))
         if read_only and not copy:
             warnings.warn("this feed is shared (share: mirror): its tensors are read-only, and PyTorch does not know: writing into one ends "
                           "the process (SIGSEGV). Loader(..., copy=True) gives private copies", RuntimeWarning, stacklevel=4)
 
-    def take(self, field):
-        tensor = self.torch.from_dlpack(field)
+    def view(self, field, device):
+        """In memory of the CPU by the capsule: there is no stream to be asked for."""
+        return self.from_capsule(field.__dlpack__()) if device < 0 else self.torch.from_dlpack(field)
+
+    def take(self, field, device):
+        tensor = self.view(field, device)
         return tensor.clone() if self.copy else tensor
 
     def plain(self, batch, name):
-        return self.take(batch.field(name))
+        return self.take(batch.field(name), batch.device)
 
     def flags(self, batch, name):
         return self.plain(batch, name).view(self.torch.bool)
 
     def ragged(self, batch, name):
         field = batch.field(name)
-        return self.take(field), self.take(field.offsets)
+        return self.take(field, batch.device), self.take(field.offsets, -1)
 
     def image(self, batch, name):
-        tensor = self.torch.from_dlpack(batch.field(name)).permute(0, 3, 1, 2)
+        tensor = self.view(batch.field(name), batch.device).permute(0, 3, 1, 2)
         return tensor.clone() if self.copy else tensor
 
     def scaled(self, batch, name):
@@ -98,7 +103,7 @@ class Torch:
         nhwc = is_nhwc(field.shape, field.dtype)
         if nhwc and batch.device >= 0:
             return self.on_gpu(batch, name, field.shape)
-        tensor = self.torch.from_dlpack(field)
+        tensor = self.view(field, batch.device)
         tensor = (tensor.permute(0, 3, 1, 2) if nhwc else tensor).to(self.torch.float32).div_(255)
         if self.scale.normal:
             tensor.sub_(self.mean.to(tensor.device)).div_(self.std.to(tensor.device))
