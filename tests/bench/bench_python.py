@@ -1,6 +1,6 @@
 """What a batch costs in Python over what it costs the C client: processor time of the trainer, one run, by turns.
 
-  tests/bench/bench_python.py [--rounds N] [--batches N] [--build DIR]     prints a Markdown table
+  tests/bench/bench_python.py [--rounds N] [--epochs N] [--build DIR]     prints a Markdown table
 
 Batches of 4 pictures of 8 x 8 with label and flags, so that there is little else. Needs a release build, and python3-torch for its rows.
 """
@@ -13,7 +13,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--rounds", type=int, default=9)
-parser.add_argument("--batches", type=int, default=3000)
+parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--build", default=str(HERE.parent.parent / "build/release"))
 OPTIONS = parser.parse_args()
 os.environ["DATALOADD_BUILD"] = OPTIONS.build
@@ -21,17 +21,15 @@ sys.path.insert(0, str(HERE.parent / "e2e"))
 from python_case import *  # noqa: E402
 
 AIM_US = 20
+STEPS, BATCH = 1024, 4  # of an epoch
 KINDS = {'as_="torch"': {"as_": "torch"}, 'as_="numpy"': {"as_": "numpy"}, 'as_="dlpack"': {"as_": "dlpack"},
          'as_="torch", copy=True': {"as_": "torch", "copy": True}}
 LOOP = """
 made = loader(**{options!r})
-passes = iter(lambda: iter(made), None)
 for line in sys.stdin:
-    left = int(line)
-    while left > 0:
+    for _ in range(int(line)):
         for batch in made:
             batch["image"], batch["label"]
-            left -= 1
     print("done", flush=True)
 """
 
@@ -49,8 +47,8 @@ class Bench(PythonCase):
         process = self.script(LOOP.format(options={**options, "job": f"python-{len(self.started)}"}))
         self.started.append(process)
 
-        def run(batches):
-            process.stdin.write(f"{batches}\n")
+        def run(epochs):
+            process.stdin.write(f"{epochs}\n")
             process.stdin.flush()
             if process.stdout.readline() != "done\n":
                 raise AssertionError(process.stderr.read())
@@ -59,24 +57,24 @@ class Bench(PythonCase):
     def client(self):
         trainer = self.trainer()
         trainer.attach(job="c")
-        return trainer.pid, lambda batches: trainer.run(batches=batches, print=0)
+        return trainer.pid, lambda epochs: trainer.run(epochs=epochs, print=0)
 
     def rounds(self):
         """Microseconds of each kind, a list a kind."""
         self.started = []
-        write_shards(self.folder / "data", shards=1, records=4096, width=8, height=8)
-        self.config({"source": str(self.folder / "data/*.tar"), "batch": 4, "transform": [{"resize": 8}, {"center_crop": 8}], "output": "uint8_nhwc",
+        write_shards(self.folder / "data", shards=1, records=STEPS * BATCH, width=8, height=8)
+        self.config({"source": str(self.folder / "data/*.tar"), "batch": BATCH, "transform": [{"resize": 8}, {"center_crop": 8}], "output": "uint8_nhwc",
                      "slots": 8}, workers=1)
         self.start_daemon()
         runs = {"C": self.client(), **{name: self.start(options) for name, options in KINDS.items()}}
         for _, run in runs.values():
-            run(2000)  # what a process does once
+            run(2)  # what a process does once
         found = {name: [] for name in runs}
         for _ in range(OPTIONS.rounds):
             for name, (pid, run) in runs.items():
                 before = processor_us(pid)
-                run(OPTIONS.batches)
-                found[name].append((processor_us(pid) - before) / OPTIONS.batches)
+                run(OPTIONS.epochs)
+                found[name].append((processor_us(pid) - before) / (OPTIONS.epochs * STEPS))
         return found
 
 

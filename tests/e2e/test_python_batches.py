@@ -1,6 +1,7 @@
 """What a Loader hands out: the values that the C client sees, in the shape that each framework likes."""
 import ctypes
 import ctypes.util
+import threading
 
 from python_case import *
 
@@ -292,6 +293,26 @@ class Passes(PythonCase):
         for wrong in ({"schema": 2, "token": "x"}, {"token": "x"}, 5):
             with self.assertRaisesRegex(ValueError, "not a state"):
                 self.loader(resume=wrong)
+
+    def test_state_in_another_world(self):
+        """Loaders that are there already: each of two ranks loads the state of one, whoever comes first waits for the other."""
+        self.serve()
+        loader, seen = self.loader(names={"index": "index"}), []
+        iterator = iter(loader)
+        for _ in range(3):
+            seen += next(iterator)["index"].tolist()
+        pair = [self.loader(batch_size=7, rank=rank, world=2, job="pair", names={"index": "index"}) for rank in range(2)]
+        threads = [threading.Thread(target=part.load_state_dict, args=[loader.state_dict()]) for part in pair]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.1)
+        for thread in threads:
+            thread.join()
+        for part in pair:
+            self.assertEqual(len(part), 6)
+            for batch in part:
+                seen += batch["index"][batch["valid"]].tolist()
+        self.assertEqual(sorted(seen), list(range(RECORDS)))
 
     def test_state_at_the_end_of_an_epoch(self):
         self.serve()

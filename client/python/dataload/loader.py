@@ -9,10 +9,12 @@ import warnings
 from . import explain as explain_
 from ._dataload import Handle
 from .convert import KINDS, Converter, Scale
-from .errors import AllSlotsHeld, Error, Timeout, for_code
+from .errors import AllSlotsHeld, Error, ResumeRefused, Timeout, for_code
 
 HOST, GPU, AUTO = 0, 1, 2  # dataload_options.device
 HELD_S = 5.0  # how long a full set of slots may be held before it is an error: another thread may be about to let go
+RESTART_S = 60.0
+OTHERS_STAND = ("running job", "all ranks start from one token")  # in the daemon's refusals of a place
 STATE_SCHEMA = 1
 log = logging.getLogger("dataload")
 
@@ -203,13 +205,21 @@ class Loader:
         return {"schema": STATE_SCHEMA, "token": self._token or self._open().token()}
 
     def load_state_dict(self, state):
-        """Goes on from there; the other ranks of the job do the same."""
+        """Goes on from there, with any world and batch size; each rank of the job has to do the same. A failure closes the Loader."""
         token = token_of(state)
         if token == self._open().token():
             return
         self._batch = None
         self._handle.close()
-        self._attach(token)
+        end = time.monotonic() + (self.timeout or RESTART_S)
+        while True:
+            try:
+                return self._attach(token)
+            except ResumeRefused as error:
+                # Ranks that still stand at the old place are about to be asked to leave it, too.
+                if not any(words in str(error) for words in OTHERS_STAND) or time.monotonic() > end:
+                    raise
+            time.sleep(0.05)
 
     # What is going on.
 
