@@ -20,7 +20,7 @@ static const struct type {
 
 /* What a capsule points into. */
 struct exported {
-    struct lease *lease; /* NULL: a copy */
+    struct hold *hold; /* NULL: a copy */
     void *copy;
     int64_t shape[VIEW_DIMS_MAX], strides[VIEW_DIMS_MAX];
     union {
@@ -64,8 +64,8 @@ const char *view_numpy_type(const struct view *view)
 
 static void discard(struct exported *exported)
 {
-    if (exported->lease)
-        lease_drop(exported->lease);
+    if (exported->hold)
+        hold_drop(exported->hold);
     free(exported->copy);
     free(exported);
 }
@@ -142,7 +142,7 @@ static PyObject *wrap_legacy(struct exported *exported, struct dlpack_tensor ten
     return PyCapsule_New(&exported->legacy, "dltensor", destroy_legacy);
 }
 
-PyObject *export_capsule(struct lease *lease, const struct view *view, bool versioned, bool copy)
+PyObject *export_capsule(struct hold *hold, const struct view *view, bool versioned, bool copy)
 {
     if (copy && view->device >= 0) {
         PyErr_SetString(PyExc_BufferError,
@@ -155,8 +155,8 @@ PyObject *export_capsule(struct lease *lease, const struct view *view, bool vers
         return PyErr_NoMemory();
     }
     if (!copy) {
-        lease_take(lease);
-        exported->lease = lease;
+        hold_take(hold);
+        exported->hold = hold;
     }
     struct dlpack_tensor tensor = tensor_of(exported, view);
     PyObject *capsule = versioned ? wrap_versioned(exported, tensor, view->read_only)

@@ -25,7 +25,7 @@ struct dlpack_device view_device(const struct view *view);
 const char *view_type_name(const struct view *view);
 const char *view_numpy_type(const struct view *view); /* NULL: there is none */
 
-/* A capsule of either kind, which keeps the lease, or has a copy in memory of its own. */
-PyObject *export_capsule(struct lease *lease, const struct view *view, bool versioned, bool copy);
+/* A capsule of either kind, which keeps the hold, or has a copy in memory of its own. */
+PyObject *export_capsule(struct hold *hold, const struct view *view, bool versioned, bool copy);
 
 #endif

@@ -30,75 +30,85 @@ struct link *link_new(dataload *handle)
     if (!link)
         return NULL;
     pthread_mutex_init(&link->lock, NULL);
+    pthread_mutex_init(&link->list_lock, NULL);
     link->owner = getpid();
     link->handle = handle;
     atomic_init(&link->references, 1);
     return link;
 }
 
-static void forget(struct link *link, const struct lease *lease)
+static void forget(struct link *link, const struct hold *hold)
 {
-    struct lease **place = &link->lent;
-    while (*place != lease)
+    struct hold **place = &link->lent;
+    while (*place != hold)
         place = &(*place)->other;
-    *place = lease->other;
+    *place = hold->other;
 }
 
-static int release(struct link *link, struct lease *lease)
+static int release(struct link *link, struct hold *hold)
 {
     int r = -ENOENT;
-    for (int i = 1; i < lease->nstreams; i++)
-        gpu_finish(lease->streams[i]);
-    if (lease->nstreams)
-        r = dataload_release_on(link->handle, lease->batch, lease->streams[0]);
+    for (int i = 1; i < hold->nstreams; i++)
+        gpu_finish(hold->streams[i]);
+    if (hold->nstreams)
+        r = dataload_release_on(link->handle, hold->batch, hold->streams[0]);
     /* On a stream that the driver no longer knows nothing runs. */
-    return r == 0 || r == -EBUSY ? r : dataload_release(link->handle, lease->batch);
+    return r == 0 || r == -EBUSY ? r : dataload_release(link->handle, hold->batch);
 }
 
 /* False: it stays lent for now, as its stream is being captured into a graph. */
-static bool give_back(struct link *link, struct lease *lease)
+static bool give_back(struct link *link, struct hold *hold)
 {
-    if (lease->memory)
-        munmap(lease->memory, lease->size);
-    else if (release(link, lease) == -EBUSY && !link->closed)
+    if (hold->memory)
+        munmap(hold->memory, hold->size);
+    else if (release(link, hold) == -EBUSY && !link->closed)
         return false;
     else
-        forget(link, lease);
-    free(lease);
+        forget(link, hold);
+    free(hold);
     return true;
 }
 
-static void give_back_all(struct link *link, struct lease *list)
+static void give_back_all(struct link *link, struct hold *list)
 {
     while (list) {
-        struct lease *lease = list;
-        list = lease->next;
-        if (give_back(link, lease))
+        struct hold *hold = list;
+        list = hold->next;
+        if (give_back(link, hold))
             continue;
-        lease->next = link->queued;
-        link->queued = lease;
+        hold->next = link->queued;
+        link->queued = hold;
     }
 }
 
 /* On a GPU, and without memory, they stay lent. */
 static void keep_all(struct link *link)
 {
-    for (struct lease *lease = link->lent, *other; lease; lease = other) {
-        other = lease->other;
-        if (keep_batch(lease->batch, &lease->memory, &lease->size) < 0)
+    for (struct hold *hold = link->lent, *other; hold; hold = other) {
+        other = hold->other;
+        if (keep_batch(hold->batch, &hold->memory, &hold->size) < 0)
             continue;
-        forget(link, lease);
-        lease->batch = NULL;
+        forget(link, hold);
+        hold->batch = NULL;
     }
+}
+
+static struct hold *take_list(struct link *link)
+{
+    pthread_mutex_lock(&link->list_lock);
+    struct hold *list = link->given_back;
+    link->given_back = NULL;
+    pthread_mutex_unlock(&link->list_lock);
+    return list;
 }
 
 /* With the lock held. */
 static void tidy(struct link *link)
 {
-    struct lease *queued = link->queued;
+    struct hold *queued = link->queued;
     link->queued = NULL;
     give_back_all(link, queued);
-    give_back_all(link, atomic_exchange(&link->given_back, NULL));
+    give_back_all(link, take_list(link));
     if (!link->closed || !link->handle)
         return;
     keep_all(link);
@@ -108,12 +118,15 @@ static void tidy(struct link *link)
     link->handle = NULL;
 }
 
-/* Releases what was given back, or leaves it to the thread that has the lock. */
+/* Releases what was given back, or leaves it to the thread that has the lock. The fence: either
+ * this thread sees what another has put on the list, or that one sees that the lock is free. */
 static void settle(struct link *link)
 {
+    atomic_thread_fence(memory_order_seq_cst);
     while (atomic_load(&link->given_back) && pthread_mutex_trylock(&link->lock) == 0) {
         tidy(link);
         pthread_mutex_unlock(&link->lock);
+        atomic_thread_fence(memory_order_seq_cst);
     }
 }
 
@@ -152,7 +165,7 @@ int link_lent(struct link *link)
     int count = 0;
     if (!link_lock(link, false))
         return 0;
-    for (const struct lease *lease = link->lent; lease; lease = lease->other)
+    for (const struct hold *hold = link->lent; hold; hold = hold->other)
         count++;
     link_unlock(link);
     return count;
@@ -162,54 +175,55 @@ void link_drop(struct link *link)
 {
     if (atomic_fetch_sub(&link->references, 1) != 1 || !link_is_ours(link))
         return;
-    /* Each lease has a reference, so that none is lent, and nobody else has the lock. */
+    /* Each hold has a reference, so that none is lent, and nobody else has the lock. */
     link->closed = true;
     tidy(link);
+    pthread_mutex_destroy(&link->list_lock);
     pthread_mutex_destroy(&link->lock);
     free(link);
 }
 
-struct lease *lease_new(struct link *link, dataload_batch *batch)
+struct hold *hold_new(struct link *link, dataload_batch *batch)
 {
-    struct lease *lease = calloc(1, sizeof *lease);
-    if (!lease) {
+    struct hold *hold = calloc(1, sizeof *hold);
+    if (!hold) {
         dataload_release(link->handle, batch);
         return NULL;
     }
-    lease->link = link;
-    lease->batch = batch;
-    atomic_init(&lease->users, 1);
+    hold->link = link;
+    hold->batch = batch;
+    atomic_init(&hold->users, 1);
     atomic_fetch_add(&link->references, 1);
-    lease->other = link->lent;
-    link->lent = lease;
-    return lease;
+    hold->other = link->lent;
+    link->lent = hold;
+    return hold;
 }
 
-void lease_take(struct lease *lease)
+void hold_take(struct hold *hold)
 {
-    atomic_fetch_add(&lease->users, 1);
+    atomic_fetch_add(&hold->users, 1);
 }
 
-void lease_drop(struct lease *lease)
+void hold_drop(struct hold *hold)
 {
-    struct link *link = lease->link;
-    if (atomic_fetch_sub(&lease->users, 1) != 1 || !link_is_ours(link))
+    struct link *link = hold->link;
+    if (atomic_fetch_sub(&hold->users, 1) != 1 || !link_is_ours(link))
         return;
-    struct lease *first = atomic_load(&link->given_back);
-    do
-        lease->next = first;
-    while (!atomic_compare_exchange_weak(&link->given_back, &first, lease));
+    pthread_mutex_lock(&link->list_lock);
+    hold->next = link->given_back;
+    link->given_back = hold;
+    pthread_mutex_unlock(&link->list_lock);
     settle(link);
     link_drop(link);
 }
 
-int lease_add_stream(struct lease *lease, void *stream)
+int hold_add_stream(struct hold *hold, void *stream)
 {
-    for (int i = 0; i < lease->nstreams; i++)
-        if (lease->streams[i] == stream)
+    for (int i = 0; i < hold->nstreams; i++)
+        if (hold->streams[i] == stream)
             return 0;
-    if (lease->nstreams == LEASE_STREAMS_MAX)
+    if (hold->nstreams == HOLD_STREAMS_MAX)
         return -ENOSPC;
-    lease->streams[lease->nstreams++] = stream;
+    hold->streams[hold->nstreams++] = stream;
     return 0;
 }

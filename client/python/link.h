@@ -1,8 +1,8 @@
 /* A handle shared by threads, and batches that go back once nobody uses them: no Python in here.
  *
  * link: one attachment. Its lock makes one thread at a time of those that call the library; whoever
- * holds it does not wait for the GIL, and nobody waits for it with the GIL. lease: one lent batch,
- * with a count of its users: the loop, each tensor exported from it. lease_drop may be called by
+ * holds it does not wait for the GIL, and nobody waits for it with the GIL. hold: one lent batch,
+ * with a count of its users: the loop, each tensor exported from it. hold_drop may be called by
  * any thread, with or without the GIL, after the Loader has been closed, while the interpreter
  * ends, and in a forked child, where it does nothing. It never waits for the lock: a thread that
  * finds it taken leaves the batch on a list, and whoever has the lock looks at the list after it
@@ -20,30 +20,31 @@
 
 #include "client/dataload.h"
 
-#define LEASE_STREAMS_MAX 8
+#define HOLD_STREAMS_MAX 8
 
-struct lease {
+struct hold {
     struct link *link;
     atomic_int users;
-    struct lease *next; /* of those to be released */
+    struct hold *next; /* of those to be released */
     /* Under the link's lock: */
-    struct lease *other;   /* of those lent */
+    struct hold *other;    /* of those lent */
     dataload_batch *batch; /* NULL: closed, the memory is ours */
     void *memory;
     size_t size;
-    void *streams[LEASE_STREAMS_MAX]; /* of the GPU, to which tensors were handed */
+    void *streams[HOLD_STREAMS_MAX]; /* of the GPU, to which tensors were handed */
     int nstreams;
 };
 
 struct link {
     pthread_mutex_t lock;
     pid_t owner;
-    atomic_int references;            /* its Python object, each lease */
-    struct lease *_Atomic given_back; /* batches that nobody uses, to be released */
+    atomic_int references;     /* its Python object, each hold */
+    pthread_mutex_t list_lock; /* for a moment only */
+    struct hold *given_back;   /* batches that nobody uses, to be released */
     /* Under the lock: */
-    dataload *handle;     /* NULL once detached */
-    struct lease *queued; /* could not be released yet */
-    struct lease *lent;   /* with those on either list */
+    dataload *handle;    /* NULL once detached */
+    struct hold *queued; /* could not be released yet */
+    struct hold *lent;   /* with those on either list */
     bool closed;
 };
 
@@ -61,11 +62,11 @@ int link_lent(struct link *link);
 
 /* Of a batch just lent, used once; with the lock held. NULL without memory: the batch is released.
  */
-struct lease *lease_new(struct link *link, dataload_batch *batch);
-void lease_take(struct lease *lease);
-void lease_drop(struct lease *lease);
+struct hold *hold_new(struct link *link, dataload_batch *batch);
+void hold_take(struct hold *hold);
+void hold_drop(struct hold *hold);
 /* The batch goes back behind what this stream does; with the lock held. -ENOSPC: there are too
  * many. */
-int lease_add_stream(struct lease *lease, void *stream);
+int hold_add_stream(struct hold *hold, void *stream);
 
 #endif

@@ -5,7 +5,7 @@
 
 struct batch {
     PyObject ob_base;
-    struct lease *lease;
+    struct hold *hold;
     struct batch_facts facts;
 };
 
@@ -14,14 +14,14 @@ static struct batch *batch_of(PyObject *self)
     return (struct batch *)self;
 }
 
-PyObject *batch_new(struct lease *lease, const struct batch_facts *facts)
+PyObject *batch_new(struct hold *hold, const struct batch_facts *facts)
 {
     struct batch *self = (struct batch *)PyType_GenericAlloc(batch_type, 0);
     if (!self) {
-        lease_drop(lease);
+        hold_drop(hold);
         return NULL;
     }
-    self->lease = lease;
+    self->hold = hold;
     self->facts = *facts;
     return (PyObject *)self;
 }
@@ -29,7 +29,7 @@ PyObject *batch_new(struct lease *lease, const struct batch_facts *facts)
 static void batch_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    lease_drop(batch_of(self)->lease);
+    hold_drop(batch_of(self)->hold);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -37,10 +37,10 @@ static void batch_dealloc(PyObject *self)
 /* The lock, while the batch is lent; else -1 with an exception. */
 static int enter_batch(const struct batch *batch)
 {
-    struct link *link = batch->lease->link;
+    struct link *link = batch->hold->link;
     if (enter_lent(link) < 0)
         return -1;
-    if (batch->lease->batch)
+    if (batch->hold->batch)
         return 0;
     link_unlock(link);
     raise_code(-EBADF, "this Loader is closed", false);
@@ -51,14 +51,13 @@ static int enter_batch(const struct batch *batch)
 static PyObject *names(PyObject *self, PyObject *ignored)
 {
     struct batch *batch = batch_of(self);
-    struct link *link = batch->lease->link;
+    struct link *link = batch->hold->link;
     dataload_tensor view;
     (void)ignored;
     if (enter_batch(batch) < 0)
         return NULL;
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && dataload_batch_tensor_at(batch->lease->batch, i, &view) == 0;
-         i++) {
+    for (uint32_t i = 0; list && dataload_batch_tensor_at(batch->hold->batch, i, &view) == 0; i++) {
         PyObject *name = PyUnicode_FromString(view.name);
         if (!name || PyList_Append(list, name) < 0)
             Py_CLEAR(list);
@@ -71,18 +70,18 @@ static PyObject *names(PyObject *self, PyObject *ignored)
 static PyObject *field(PyObject *self, PyObject *args)
 {
     struct batch *batch = batch_of(self);
-    struct link *link = batch->lease->link;
+    struct link *link = batch->hold->link;
     const char *name;
     dataload_tensor view;
     if (!PyArg_ParseTuple(args, "s", &name) || enter_batch(batch) < 0)
         return NULL;
-    int r = dataload_batch_tensor(batch->lease->batch, name, &view);
+    int r = dataload_batch_tensor(batch->hold->batch, name, &view);
     link_unlock(link);
     if (r == -ENOENT)
         return PyErr_Format(PyExc_KeyError, "%s", name);
     if (r < 0)
         return raise_code(r, "a field of a batch cannot be read", false);
-    return field_new(batch->lease, &view, batch->facts.shared, batch->facts.device);
+    return field_new(batch->hold, &view, batch->facts.shared, batch->facts.device);
 }
 
 static int triple(PyObject *numbers, float out[3])
@@ -102,7 +101,7 @@ static int triple(PyObject *numbers, float out[3])
 static PyObject *convert(PyObject *self, PyObject *args)
 {
     struct batch *batch = batch_of(self);
-    struct link *link = batch->lease->link;
+    struct link *link = batch->hold->link;
     const char *name;
     unsigned long long bytes;
     int dtype;
@@ -115,10 +114,10 @@ static PyObject *convert(PyObject *self, PyObject *args)
     void *to = PyLong_AsVoidPtr(address), *queue = PyLong_AsVoidPtr(stream);
     if (PyErr_Occurred() || enter_batch(batch) < 0)
         return NULL;
-    int r = lease_add_stream(batch->lease, queue);
+    int r = hold_add_stream(batch->hold, queue);
     if (r == 0)
-        r = dataload_batch_convert(batch->lease->batch, name, to, bytes, (dataload_dtype)dtype,
-                                   mean, std, queue);
+        r = dataload_batch_convert(batch->hold->batch, name, to, bytes, (dataload_dtype)dtype, mean,
+                                   std, queue);
     if (r < 0)
         return raise_last(link, r);
     link_unlock(link);

@@ -7,7 +7,7 @@
 
 struct field {
     PyObject ob_base;
-    struct lease *lease;
+    struct hold *hold;
     struct view view;
     const uint64_t *offsets; /* of a ragged field, else NULL */
     uint64_t rows;
@@ -18,22 +18,22 @@ static struct field *field_of(PyObject *self)
     return (struct field *)self;
 }
 
-static PyObject *make(struct lease *lease, const struct view *view)
+static PyObject *make(struct hold *hold, const struct view *view)
 {
     struct field *self = (struct field *)PyType_GenericAlloc(field_type, 0);
     if (!self)
         return NULL;
-    lease_take(lease);
-    self->lease = lease;
+    hold_take(hold);
+    self->hold = hold;
     self->view = *view;
     return (PyObject *)self;
 }
 
-PyObject *field_new(struct lease *lease, const dataload_tensor *tensor, bool shared, int device)
+PyObject *field_new(struct hold *hold, const dataload_tensor *tensor, bool shared, int device)
 {
     struct view view;
     view_of(tensor, shared, device, &view);
-    PyObject *self = make(lease, &view);
+    PyObject *self = make(hold, &view);
     if (self) {
         field_of(self)->offsets = tensor->offsets;
         field_of(self)->rows = tensor->shape[0];
@@ -44,7 +44,7 @@ PyObject *field_new(struct lease *lease, const dataload_tensor *tensor, bool sha
 static void field_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    lease_drop(field_of(self)->lease);
+    hold_drop(field_of(self)->hold);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -53,13 +53,13 @@ static void field_dealloc(PyObject *self)
 static int check(const struct field *field)
 {
     dataload_tensor tensor;
-    struct lease *lease = field->lease;
-    if (field->view.device < 0 && link_is_ours(lease->link))
+    struct hold *hold = field->hold;
+    if (field->view.device < 0 && link_is_ours(hold->link))
         return 0;
-    if (enter_lent(lease->link) < 0)
+    if (enter_lent(hold->link) < 0)
         return -1;
-    int r = lease->batch ? dataload_batch_tensor_at(lease->batch, 0, &tensor) : 0;
-    link_unlock(lease->link);
+    int r = hold->batch ? dataload_batch_tensor_at(hold->batch, 0, &tensor) : 0;
+    link_unlock(hold->link);
     if (r == 0)
         return 0;
     raise_code(r, "the memory of this batch has gone with the daemon that it was of", false);
@@ -86,7 +86,7 @@ static int read_stream(PyObject *stream, void **out)
 static int note_stream(const struct field *field, PyObject *stream)
 {
     void *queue;
-    struct link *link = field->lease->link;
+    struct link *link = field->hold->link;
     if (field->view.device < 0) {
         if (!stream || stream == Py_None)
             return 0;
@@ -95,7 +95,7 @@ static int note_stream(const struct field *field, PyObject *stream)
     }
     if (read_stream(stream, &queue) < 0 || enter_lent(link) < 0)
         return -1;
-    int r = lease_add_stream(field->lease, queue);
+    int r = hold_add_stream(field->hold, queue);
     link_unlock(link);
     if (r == 0)
         return 0;
@@ -141,7 +141,7 @@ static PyObject *dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
     int versioned = wants_versioned(version), copied = copy ? PyObject_IsTrue(copy) : 0;
     if (versioned < 0 || copied < 0 || check(field) < 0 || note_stream(field, stream) < 0)
         return NULL;
-    return export_capsule(field->lease, &field->view, versioned, copied);
+    return export_capsule(field->hold, &field->view, versioned, copied);
 }
 
 static PyObject *dlpack_device(PyObject *self, PyObject *ignored)
@@ -219,7 +219,7 @@ static PyObject *get_offsets(PyObject *self, void *ignored)
                         .bytes = (field->rows + 1) * sizeof(int64_t),
                         .device = -1,
                         .read_only = field->view.read_only};
-    return make(field->lease, &view);
+    return make(field->hold, &view);
 }
 
 static PyMethodDef methods[] = {

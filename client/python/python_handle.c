@@ -116,10 +116,10 @@ static int64_t now_ms(void)
     return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* What one look gave: the lease, with what is to be known of the attachment. */
+/* What one look gave: the hold, with what is to be known of the attachment. */
 struct look {
     int result, fd;
-    struct lease *lease;
+    struct hold *hold;
     struct batch_facts facts;
     char text[1024];
 };
@@ -164,8 +164,8 @@ static void look(struct link *link, struct look *look)
         look->fd = dataload_fd(link->handle);
     if (look->result == 0) {
         read_facts(link->handle, batch, &look->facts);
-        look->lease = lease_new(link, batch);
-        if (!look->lease)
+        look->hold = hold_new(link, batch);
+        if (!look->hold)
             look->result = -ENOMEM;
     }
     link_unlock(link);
@@ -197,7 +197,7 @@ static PyObject *next_batch(PyObject *self, PyObject *args)
         }
         Py_END_ALLOW_THREADS;
         if (found.result == 0)
-            return batch_new(found.lease, &found.facts);
+            return batch_new(found.hold, &found.facts);
         if (found.result == DATALOAD_EPOCH_END)
             Py_RETURN_NONE;
         if (found.result != -EINTR && (found.result != -ETIMEDOUT || (deadline >= 0 && left <= 0)))

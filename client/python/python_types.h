@@ -35,9 +35,9 @@ struct batch_facts {
     int device;  /* number of the GPU, -1 = memory of the CPU */
 };
 
-/* A Batch of a batch just lent, without the lock. Takes over the lease. */
-PyObject *batch_new(struct lease *lease, const struct batch_facts *facts);
+/* A Batch of a batch just lent, without the lock. Takes over the hold. */
+PyObject *batch_new(struct hold *hold, const struct batch_facts *facts);
 /* A Field that keeps the batch. */
-PyObject *field_new(struct lease *lease, const dataload_tensor *view, bool shared, int device);
+PyObject *field_new(struct hold *hold, const dataload_tensor *view, bool shared, int device);
 
 #endif

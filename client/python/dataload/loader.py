@@ -167,16 +167,19 @@ class Loader:
         """All slots are held: by garbage, by another thread that lets go soon, or for good."""
         end = time.monotonic() + min(HELD_S, HELD_S if self.timeout is None else self.timeout)
         gc.collect()
-        while time.monotonic() < end:
-            try:
-                return self._handle.next(milliseconds(self.timeout))
-            except AllSlotsHeld as again:
-                held = again
-            if not self._warned:
-                self._warned = True
-                warnings.warn(str(held), RuntimeWarning, stacklevel=4)
-            time.sleep(0.01)
-        raise held from None
+        try:
+            while time.monotonic() < end:
+                try:
+                    return self._handle.next(milliseconds(self.timeout))
+                except AllSlotsHeld as again:
+                    held = again
+                if not self._warned:
+                    self._warned = True
+                    warnings.warn(str(held), RuntimeWarning, stacklevel=4)
+                time.sleep(0.01)
+            raise held from None
+        finally:
+            held = None  # the exception has this frame, and so the batch of the frame before
 
     def _overdue(self, timeout):
         return for_code(timeout.errno, f"no batch of feed {self._feed} within {self.timeout:g} s: {self.explain()}")
