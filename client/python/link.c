@@ -118,15 +118,21 @@ static void tidy(struct link *link)
     link->handle = NULL;
 }
 
-/* Releases what was given back, or leaves it to the thread that has the lock. The fence: either
- * this thread sees what another has put on the list, or that one sees that the lock is free. */
+static bool any_given_back(struct link *link)
+{
+    pthread_mutex_lock(&link->list_lock);
+    bool any = link->given_back != NULL;
+    pthread_mutex_unlock(&link->list_lock);
+    return any;
+}
+
+/* Releases what was given back, or leaves it to the thread that has the lock: that one, which looks
+ * at the list after it, or this one, which looks at the lock after the list, sees the other. */
 static void settle(struct link *link)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    while (atomic_load(&link->given_back) && pthread_mutex_trylock(&link->lock) == 0) {
+    while (any_given_back(link) && pthread_mutex_trylock(&link->lock) == 0) {
         tidy(link);
         pthread_mutex_unlock(&link->lock);
-        atomic_thread_fence(memory_order_seq_cst);
     }
 }
 
