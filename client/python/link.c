@@ -166,17 +166,6 @@ void link_close(struct link *link)
     link_unlock(link);
 }
 
-int link_lent(struct link *link)
-{
-    int count = 0;
-    if (!link_lock(link, false))
-        return 0;
-    for (const struct hold *hold = link->lent; hold; hold = hold->other)
-        count++;
-    link_unlock(link);
-    return count;
-}
-
 void link_drop(struct link *link)
 {
     if (atomic_fetch_sub(&link->references, 1) != 1 || !link_is_ours(link))

@@ -57,8 +57,6 @@ bool link_is_ours(const struct link *link);
 bool link_lock(struct link *link, bool try);
 void link_unlock(struct link *link);
 void link_close(struct link *link);
-/* Batches lent. */
-int link_lent(struct link *link);
 
 /* Of a batch just lent, used once; with the lock held. NULL without memory: the batch is released.
  */

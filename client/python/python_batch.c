@@ -136,12 +136,6 @@ static PyObject *get_step(PyObject *self, void *ignored)
     return PyLong_FromUnsignedLongLong(batch_of(self)->facts.step);
 }
 
-static PyObject *get_rows(PyObject *self, void *ignored)
-{
-    (void)ignored;
-    return PyLong_FromUnsignedLong(batch_of(self)->facts.rows);
-}
-
 static PyObject *get_device(PyObject *self, void *ignored)
 {
     (void)ignored;
@@ -158,7 +152,6 @@ static PyMethodDef methods[] = {
 static PyGetSetDef members[] = {
     {"epoch", get_epoch, NULL, NULL, NULL},
     {"step", get_step, NULL, NULL, NULL},
-    {"rows", get_rows, NULL, NULL, NULL},
     {"device", get_device, NULL, "number of the GPU, -1: memory of the CPU", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

@@ -146,7 +146,6 @@ static void read_facts(dataload *handle, const dataload_batch *batch, struct bat
     dataload_get_info(handle, &info);
     *facts = (struct batch_facts){.epoch = dataload_batch_epoch(batch),
                                   .step = dataload_batch_step(batch),
-                                  .rows = dataload_batch_rows(batch),
                                   .shared = info.shared,
                                   .device = info.device};
 }
@@ -327,16 +326,6 @@ static PyObject *close_handle(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-static PyObject *lent(PyObject *self, PyObject *ignored)
-{
-    int count;
-    (void)ignored;
-    Py_BEGIN_ALLOW_THREADS;
-    count = link_lent(link_of(self));
-    Py_END_ALLOW_THREADS;
-    return PyLong_FromLong(count);
-}
-
 static PyMethodDef methods[] = {
     {"next", next_batch, METH_VARARGS, "next(timeout_ms): a Batch, or None at the end of an epoch"},
     {"set_epoch", set_epoch, METH_VARARGS, "set_epoch(epoch)"},
@@ -345,7 +334,6 @@ static PyMethodDef methods[] = {
     {"info", info, METH_NOARGS, "what the attachment is, as a dict"},
     {"stats", stats, METH_NOARGS, "counters, as a dict"},
     {"notes", notes, METH_NOARGS, "warnings of the attach"},
-    {"lent", lent, METH_NOARGS, "batches lent, also after close"},
     {"close", close_handle, METH_NOARGS, "ends the attachment"},
     {NULL, NULL, 0, NULL}};
 

@@ -30,7 +30,6 @@ PyObject *not_made(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 struct batch_facts {
     uint64_t epoch, step;
-    uint32_t rows;
     bool shared; /* others read it too */
     int device;  /* number of the GPU, -1 = memory of the CPU */
 };
