@@ -53,7 +53,7 @@ class PythonCase(Case):
                 return dataload.Loader("feed", socket={str(self.socket)!r}, **{{"as_": "numpy", **options}})
             """)
         process = subprocess.Popen([sys.executable, "-B", "-c", start + textwrap.dedent(text)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, env=dict(os.environ, **PRELOADED, **(env or {})))
+                                   stderr=subprocess.PIPE, text=True, env={**os.environ, **PRELOADED, **(env or {})})
         self.addCleanup(self.end_script, process)
         return process
 

@@ -56,7 +56,7 @@ class OnGpu(PythonCase):
         self.start_daemon(env=env)
 
     def on_gpu(self, text, env=None):
-        return self.run_script(textwrap.dedent(START) + textwrap.dedent(text), env=dict(with_device(env, True), **PRELOADED))[0]
+        return self.run_script(textwrap.dedent(START) + textwrap.dedent(text), env=with_device(env, True))[0]
 
     def epoch(self):
         """Digests of the pictures of one epoch, in shared memory."""
@@ -189,7 +189,7 @@ class OnGpu(PythonCase):
             del image, capsule
             print("gone", flush=True)
             sys.stdin.readline()
-            """), env=dict(with_device(None, True), **PRELOADED))
+            """), env=with_device(None, True))
         self.assertEqual(process.stdout.readline(), "True\n", process.poll() is not None and process.stderr.read())
         self.assertEqual(len(self.clients()), 1)
         process.stdin.write("\n")

@@ -2,6 +2,7 @@
  * test. */
 #include <check.h>
 #include <errno.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,10 +54,13 @@ static struct hold *next(void)
     int r;
     do {
         ck_assert(link_lock(shared, false));
+        struct pollfd poller = {.fd = dataload_fd(shared->handle), .events = POLLIN};
         r = dataload_next(shared->handle, 0, &batch);
         if (r == 0)
             hold = hold_new(shared, batch);
         link_unlock(shared);
+        if (r == -ETIMEDOUT)
+            poll(&poller, 1, 50);
     } while (r == -ETIMEDOUT || r == DATALOAD_EPOCH_END);
     ck_assert_int_eq(r, 0);
     ck_assert_ptr_nonnull(hold);
