@@ -298,6 +298,16 @@ static int find_device(struct dataload *handle)
     return handle_fail(handle, -ENODEV, "batches on a GPU: %.900s", handle->memory_why);
 }
 
+/* A signal costs one turn, since profilers send many, or ends the attach where the caller says so.
+ */
+static void wait_for_answer(struct dataload *handle)
+{
+    const dataload_options *options = &handle->options;
+    int r = request_wait(handle, CLIENT_NEVER);
+    if (r == -EINTR && options->interrupted && options->interrupted(options->context))
+        handle_end(handle, -EINTR, "attach to %s: interrupted by a signal", handle->feed);
+}
+
 static void drive_attach(struct dataload *handle)
 {
     handle->deadline = in_ms(handle->options.timeout_ms);
@@ -306,7 +316,7 @@ static void drive_attach(struct dataload *handle)
         handle_end(handle, r, "%s", handle->error);
     request_pump(handle);
     while (handle->phase == PHASE_HELLO || handle->phase == PHASE_ATTACH) {
-        request_wait(handle, CLIENT_NEVER); /* a signal costs one turn: profilers send many */
+        wait_for_answer(handle);
         request_pump(handle);
     }
 }

@@ -61,6 +61,8 @@ typedef struct dataload_options {
      * The library uses the GPU's primary context, as PyTorch and the CUDA run time do, and leaves
      * the thread's current context as it was. */
     int device;
+    /* Asked when a signal has come during an attach: not 0 ends it by -EINTR. May be NULL. */
+    int (*interrupted)(void *context);
 } dataload_options;
 
 #define DATALOAD_HOST 0

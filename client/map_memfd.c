@@ -76,7 +76,9 @@ int mapping_memfd(int fd, uint32_t slots, bool shared, const struct dlp_layout *
 
 void mapping_memfd_end(struct mapping *mapping)
 {
-    munmap(mapping->bytes, mapping->size);
+    for (uint32_t i = 0; i < mapping->slots; i++)
+        if (!mapping->batches[i].kept)
+            munmap(mapping_slot(mapping, i), mapping->layout.slot_bytes);
 }
 
 void mapping_memfd_populate(struct dataload_batch *batch)

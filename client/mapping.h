@@ -29,6 +29,7 @@ struct dataload_batch {
     int64_t hold_ns;       /* of GIVEN */
     dlp_cu_event released; /* of the caller's stream; NULL before the first use */
     bool populated;
+    bool kept; /* the memory of its slot is the caller's */
 };
 
 /* An arena of the daemon in our address space. */

@@ -10,7 +10,7 @@ apt-get update -qq
 apt-get install -y -qq gcc-aarch64-linux-gnu qemu-user \
     lib{uv1,jpeg62-turbo,protobuf-c,xxhash,yaml,jansson,spng,isal,systemd}-dev:arm64 check:arm64
 PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig \
-    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDATALOADD_TESTS=ON \
+    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDATALOADD_TESTS=ON -DDATALOADD_PYTHON=OFF \
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
     -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu \
     "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/"

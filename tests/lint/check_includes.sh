@@ -16,6 +16,7 @@ declare -A allowed=(
     [client]="client proto"
     [ctl]="ctl client proto"
     [examples]="client/dataload.h"
+    [python]="python client/dataload.h client/keep.h proto/cuda.h"
 )
 
 # layer_of PATH: sets `layer` to that of a file of the tree.

@@ -1,0 +1,16 @@
+"""Batches from dataloadd: shuffled, decoded and laid ready by one daemon a node, without a copy.
+
+    import dataload
+    loader = dataload.Loader("pets", batch_size=64)
+    for epoch in range(90):
+        for batch in loader:
+            train_step(batch["image"], batch["label"])
+
+Needs neither torch nor numpy to be imported; a Loader imports what its `as_` names.
+"""
+from ._dataload import version as __version__
+from .errors import AllSlotsHeld, BadSample, DaemonGone, Error, Forked, NoSuchFeed, NotPermitted, RankTaken, ResumeRefused, Timeout
+from .loader import Loader
+
+__all__ = ["AllSlotsHeld", "BadSample", "DaemonGone", "Error", "Forked", "Loader", "NoSuchFeed", "NotPermitted", "RankTaken", "ResumeRefused",
+           "Timeout"]

@@ -1,0 +1,37 @@
+"""Builds the extension by the project's own CMake, with the C library in it; all else is in pyproject.toml."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from wheel.bdist_wheel import bdist_wheel
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = PROJECT / "build" / "pip"  # nothing is left beside the sources
+
+
+class CMakeBuild(build_ext):
+    def build_extension(self, ext):
+        build, made = pathlib.Path(self.build_temp).resolve(), pathlib.Path(self.get_ext_fullpath(ext.name)).resolve()
+        made.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cmake", "-S", PROJECT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DDATALOADD_TESTS=OFF", "-DDATALOADD_PYTHON=ON",
+                        f"-DPython3_EXECUTABLE={sys.executable}", f"-DDATALOADD_PYTHON_OUTPUT={made.parent}"], check=True)
+        subprocess.run(["cmake", "--build", build, "--target", "python_extension", "--parallel", str(os.cpu_count())], check=True)
+
+
+class StableWheel(bdist_wheel):
+    """One wheel for Python 3.9 and later."""
+
+    def finalize_options(self):
+        self.py_limited_api = "cp39"
+        super().finalize_options()
+
+
+BUILD.mkdir(parents=True, exist_ok=True)
+version = re.search(r"project\(dataloadd VERSION ([0-9.]+)", (PROJECT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
+setup(version=version, ext_modules=[Extension("dataload._dataload", sources=[], py_limited_api=True)],
+      cmdclass={"build_ext": CMakeBuild, "bdist_wheel": StableWheel},
+      options={"build": {"build_base": str(BUILD)}, "egg_info": {"egg_base": str(BUILD)}})
