@@ -20,8 +20,8 @@ class Target(NamedTuple):
 
 
 def _tell(ranks: Ranks) -> None:
-    """Once, whatever the number of Loaders: a rank that comes from the environment may surprise."""
-    if ranks.rank is not None and ranks not in _told:
+    """Once, whatever the number of Loaders: what comes from the environment may surprise."""
+    if ranks not in _told:
         _told.add(ranks)
         print(f"dataload: {ranks}", file=sys.stderr)
 
@@ -43,7 +43,8 @@ def find_target(feed, rank=None, world=None, job=None, spawn=False, config=None,
     """Starts the daemon where spawn says so; an attach must follow at once."""
     feeds = _feeds(feed, spawn, config)
     ranks = find_ranks(rank, world, job)
-    _tell(ranks)
+    if ranks.rank is not None and None in (rank, world):
+        _tell(ranks)
     if spawn:
         if socket is not None:
             raise TypeError("socket= names a daemon that runs already, and spawn=True starts one: give one of them")
