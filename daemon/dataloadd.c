@@ -21,7 +21,9 @@ static const char doc[] =
     "Feeds the trainers of one node: reads, decodes and shuffles once, and hands out "
     "batches in memory shared over a Unix socket.";
 
-enum { OPT_CHECK = 256, OPT_WORLD, OPT_SOCKET, OPT_USER };
+enum { OPT_CHECK = 256, OPT_WORLD, OPT_SOCKET, OPT_USER, OPT_IDLE };
+
+#define IDLE_EXIT_MAX 86400 /* a day */
 
 static const struct argp_option options[] = {
     {"config", 'c', "FILE", 0,
@@ -30,6 +32,8 @@ static const struct argp_option options[] = {
      0},
     {"user", OPT_USER, NULL, 0, "Run for one user, without root", 0},
     {"socket", OPT_SOCKET, "PATH", 0, "Control socket", 0},
+    {"idle-exit", OPT_IDLE, "SECONDS", 0,
+     "End when nobody has been connected for so long (default: only on a signal)", 0},
     {"check-config", OPT_CHECK, NULL, 0,
      "Read the configuration, open every data set, print memory per trainer and in all, and end",
      0},
@@ -40,7 +44,7 @@ static const struct argp_option options[] = {
 struct arguments {
     const char *config, *socket;
     bool user, check, verbose;
-    uint32_t world;
+    uint32_t world, idle_exit;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -64,6 +68,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         if (config_parse_u64(arg, &number) || number < 1 || number > DLP_WORLD_MAX)
             argp_error(state, "--world %s: a number from 1 to %u is wanted", arg, DLP_WORLD_MAX);
         arguments->world = (uint32_t)number;
+        return 0;
+    case OPT_IDLE:
+        if (config_parse_u64(arg, &number) || number < 1 || number > IDLE_EXIT_MAX)
+            argp_error(state, "--idle-exit %s: seconds from 1 to %u are wanted", arg,
+                       IDLE_EXIT_MAX);
+        arguments->idle_exit = (uint32_t)number;
         return 0;
     case 'v':
         arguments->verbose = true;
@@ -101,8 +111,11 @@ static int run(const struct arguments *arguments, const struct config *config)
             return exit_code(rc);
         }
     }
-    struct server_options server = {
-        .config = config, .socket_path = path, .user = arguments->user, .listen_fd = listen_fd};
+    struct server_options server = {.config = config,
+                                    .socket_path = path,
+                                    .user = arguments->user,
+                                    .listen_fd = listen_fd,
+                                    .idle_exit = arguments->idle_exit};
     int rc = server_run(&server, &err);
     if (rc)
         log_error("%s", err.text);

@@ -23,6 +23,7 @@
 #define STOP_MS 4500   /* of the 5 s that a stop may take */
 #define DRIVER_MS 1000 /* then, for the NVIDIA driver to come to its end, and not beyond: */
 #define END_MS 4800
+#define IDLE_MS 250    /* between two looks for connections, with idle_exit */
 #define STATUS_MS 5000 /* between two STATUS lines, where no watchdog wants more */
 #define HELPERS "16"   /* threads that open files and arenas; some may hang in storage */
 #define KEEP_SHARE 64  /* of memory, by each heap */
@@ -44,6 +45,7 @@ struct server {
     uv_signal_t term, interrupt;
     uv_timer_t deadline; /* of a stop */
     uv_timer_t watchdog;
+    uv_timer_t idle;
     bool stopping;
     uint64_t stop_by; /* ns */
 };
@@ -77,19 +79,69 @@ static void on_stopped(void *context)
     uv_stop(&server->loop);
 }
 
-static void on_signal(uv_signal_t *signal, int number)
+static void on_accepted(void *context, int fd)
 {
-    struct server *server = signal->data;
-    if (server->stopping)
-        end_now(server, "a second signal came");
+    struct server *server = context;
+    control_accept(server->control, fd);
+}
+
+static void stop(struct server *server)
+{
     server->stopping = true;
     server->stop_by = clock_ns() + END_MS * CLOCK_MS;
-    log_notice("%s: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
     sd_tell_stopping();
     listen_close(server->listener);
     server->listener = NULL;
     uv_timer_start(&server->deadline, on_deadline, STOP_MS, 0);
     control_stop(server->control, on_stopped, server);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct server *server = signal->data;
+    if (server->stopping)
+        end_now(server, "a second signal came");
+    log_notice("%s: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    stop(server);
+}
+
+static int open_socket(struct server *server, struct error *err)
+{
+    const struct server_options *options = server->options;
+    mode_t mode = options->user ? MODE_USER : MODE_SYSTEM;
+    return listen_open(options->socket_path, mode, &server->listener, err);
+}
+
+/* Who came in the last moment is served, and the socket that was shut is opened anew for others. */
+static void open_again(struct server *server)
+{
+    struct error err;
+    if (server->options->listen_fd >= 0)
+        return;
+    listen_close(server->listener);
+    server->listener = NULL;
+    if (open_socket(server, &err) ||
+        listen_start(server->listener, &server->loop, on_accepted, server, &err))
+        log_error("%s", err.text);
+}
+
+/* The last look is behind a shut socket: a client is either seen by it or refused. */
+static void on_idle(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    uint32_t seconds = server->options->idle_exit;
+    const struct control *control = server->control;
+    if (server->stopping || control->nconns ||
+        clock_ns() - control->deserted < seconds * CLOCK_SECOND)
+        return;
+    if (server->listener)
+        listen_shut(server->listener);
+    if (control->nconns) {
+        open_again(server);
+        return;
+    }
+    log_notice("no connection for %u s: stopping", seconds);
+    stop(server);
 }
 
 /* The loop turns; a worker that has been at one row for very long does not. */
@@ -103,12 +155,6 @@ static void on_watchdog(uv_timer_t *timer)
                    plural(control->nattached),
                    (double)budget_used(server->budget, BUDGET_USES) / 1e6,
                    (double)budget_limit(server->budget) / 1e6);
-}
-
-static void on_accepted(void *context, int fd)
-{
-    struct server *server = context;
-    control_accept(server->control, fd);
 }
 
 /* From the moment at which there is a socket, an end has to take it away again. */
@@ -127,13 +173,16 @@ static void start_signals(struct server *server)
     uv_signal_init(&server->loop, &server->interrupt);
     uv_timer_init(&server->loop, &server->deadline);
     uv_timer_init(&server->loop, &server->watchdog);
+    uv_timer_init(&server->loop, &server->idle);
     server->term.data = server->interrupt.data = server;
-    server->deadline.data = server->watchdog.data = server;
+    server->deadline.data = server->watchdog.data = server->idle.data = server;
     uv_signal_start(&server->term, on_signal, SIGTERM);
     uv_signal_start(&server->interrupt, on_signal, SIGINT);
     uint64_t wanted = sd_watchdog_ns() / 2 / CLOCK_MS;
     uint64_t period = wanted ? wanted : STATUS_MS;
     uv_timer_start(&server->watchdog, on_watchdog, period, period);
+    if (server->options->idle_exit)
+        uv_timer_start(&server->idle, on_idle, IDLE_MS, IDLE_MS);
 }
 
 static void start_control(struct server *server)
@@ -189,6 +238,7 @@ static void end_all(struct server *server)
     uv_close((uv_handle_t *)&server->interrupt, NULL);
     uv_close((uv_handle_t *)&server->deadline, NULL);
     uv_close((uv_handle_t *)&server->watchdog, NULL);
+    uv_close((uv_handle_t *)&server->idle, NULL);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     uv_loop_close(&server->loop);
     workers_free(server->workers);
@@ -215,8 +265,7 @@ int server_run(const struct server_options *options, struct error *err)
     if (options->listen_fd >= 0) {
         server.listener = listen_adopt(options->listen_fd);
     } else {
-        mode_t mode = options->user ? MODE_USER : MODE_SYSTEM;
-        int rc = listen_open(options->socket_path, mode, &server.listener, err);
+        int rc = open_socket(&server, err);
         if (rc)
             return rc;
     }

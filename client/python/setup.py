@@ -1,7 +1,8 @@
-"""Builds the extension by the project's own CMake, with the C library in it; all else is in pyproject.toml."""
+"""Builds the extension, with the C library in it, and the programs by the project's own CMake; all else is in pyproject.toml."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from setuptools.command.build_ext import build_ext
 from wheel.bdist_wheel import bdist_wheel
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ("daemon/dataloadd", "client/dataloadctl", "daemon/dataload-pack")
 BUILD = PROJECT / "build" / "pip"  # nothing is left beside the sources
 
 
@@ -17,9 +19,14 @@ class CMakeBuild(build_ext):
     def build_extension(self, ext):
         build, made = pathlib.Path(self.build_temp).resolve(), pathlib.Path(self.get_ext_fullpath(ext.name)).resolve()
         made.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["cmake", "-S", PROJECT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DDATALOADD_TESTS=OFF", "-DDATALOADD_PYTHON=ON",
+        subprocess.run(["cmake", "-S", PROJECT, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DDATALOADD_TESTS=OFF",
+                        "-DDATALOADD_PYTHON=ON", "-DDATALOADD_SYSTEMD=OFF",
                         f"-DPython3_EXECUTABLE={sys.executable}", f"-DDATALOADD_PYTHON_OUTPUT={made.parent}"], check=True)
-        subprocess.run(["cmake", "--build", build, "--target", "python_extension", "--parallel", str(os.cpu_count())], check=True)
+        targets = ["python_extension", *(pathlib.Path(program).name for program in PROGRAMS)]
+        subprocess.run(["cmake", "--build", build, "--target", *targets, "--parallel", str(os.cpu_count())], check=True)
+        (made.parent / "bin").mkdir(exist_ok=True)
+        for program in PROGRAMS:
+            shutil.copy(build / program, made.parent / "bin")
 
 
 class StableWheel(bdist_wheel):

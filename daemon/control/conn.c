@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "control/bad_reply.h"
@@ -74,7 +75,8 @@ void conn_close(struct conn *conn, const char *why)
     *conn->link = conn->next;
     if (conn->next)
         conn->next->link = conn->link;
-    conn->control->nconns--;
+    if (--conn->control->nconns == 0)
+        conn->control->deserted = clock_ns();
     lease_free(conn->lease);
     uv_close((uv_handle_t *)&conn->poll, on_handle_closed);
     uv_close((uv_handle_t *)&conn->timer, on_handle_closed);

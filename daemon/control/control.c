@@ -119,7 +119,7 @@ struct control *control_new(const struct control_options *options)
 {
     struct control *control = mem_new(sizeof *control);
     control->options = *options;
-    control->started = control->saved_at = clock_ns();
+    control->started = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
     control->totals = mem_array(options->nfeeds, sizeof *control->totals);
     control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);

@@ -59,6 +59,7 @@ struct control {
     struct group *groups;
     struct conn *conns;
     uint32_t nconns;
+    uint64_t deserted;  /* ns; when nconns last became 0 */
     uint32_t nattached; /* clients that have a rank or share one */
     uint32_t nclosing;  /* feeds that give their memory back */
     uint32_t gpu_opens; /* attaches that wait for a GPU's driver on a helper thread */

@@ -209,6 +209,13 @@ int listen_start(struct listener *listener, uv_loop_t *loop,
     return uv_poll_start(&listener->poll, UV_READABLE, on_readable);
 }
 
+void listen_shut(struct listener *listener)
+{
+    if (listener->path)
+        shutdown(listener->fd, SHUT_RD);
+    on_readable(&listener->poll, 0, UV_READABLE);
+}
+
 static void release(struct listener *listener)
 {
     close(listener->fd);

@@ -21,6 +21,9 @@ struct listener *listen_adopt(int fd);
 /* accepted gets each new socket (close-on-exec, non-blocking) and owns it. */
 int listen_start(struct listener *listener, uv_loop_t *loop,
                  void (*accepted)(void *context, int fd), void *context, struct error *err);
+/* Nobody new gets in: whoever has connected until now is accepted within this call, others are
+ * refused from then on. A socket of the service manager's keeps those for the next start. */
+void listen_shut(struct listener *listener);
 /* Stops, closes, and removes the file if it is still the one that was bound. Memory is freed by the
  * loop when it was started. NULL is fine. */
 void listen_close(struct listener *listener);

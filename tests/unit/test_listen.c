@@ -226,7 +226,8 @@ static int accepted_fd = -1;
 static void on_accepted(void *context, int fd)
 {
     accepted_fd = fd;
-    uv_stop(context);
+    if (context)
+        uv_stop(context);
 }
 
 START_TEST(accepts_on_the_loop)
@@ -239,6 +240,60 @@ START_TEST(accepts_on_the_loop)
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_ge(accepted_fd, 0);
     ck_assert_int_ne(fcntl(accepted_fd, F_GETFD) & FD_CLOEXEC, 0);
+    close(accepted_fd);
+    listen_close(listener);
+    listener = NULL;
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+END_TEST
+
+static int waiting_connection(void)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    strcpy(addr.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&addr, sizeof addr), 0);
+    return fd;
+}
+
+START_TEST(shut_takes_who_is_there_and_nobody_else)
+{
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    ck_assert_int_eq(open_at(path), 0);
+    accepted_fd = -1;
+    ck_assert_int_eq(listen_start(listener, &loop, on_accepted, NULL, &err), 0);
+    int fd = waiting_connection();
+    listen_shut(listener);
+    ck_assert_int_ge(accepted_fd, 0);
+    ck_assert_int_eq(connect_to(path), -ECONNREFUSED);
+    close(fd);
+    close(accepted_fd);
+    listen_close(listener);
+    listener = NULL;
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+END_TEST
+
+START_TEST(shut_leaves_an_adopted_socket_open)
+{
+    uv_loop_t loop;
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    strcpy(addr.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof addr), 0);
+    ck_assert_int_eq(listen(fd, 8), 0);
+    uv_loop_init(&loop);
+    listener = listen_adopt(fd);
+    accepted_fd = -1;
+    ck_assert_int_eq(listen_start(listener, &loop, on_accepted, NULL, &err), 0);
+    int peer = waiting_connection();
+    listen_shut(listener);
+    ck_assert_int_ge(accepted_fd, 0);
+    ck_assert_int_eq(connect_to(path), 0);
+    close(peer);
     close(accepted_fd);
     listen_close(listener);
     listener = NULL;
@@ -262,6 +317,8 @@ int main(void)
     tcase_add_test(test, lock_of_another_start_is_waited_for);
     tcase_add_test(test, starts_race_for_one_socket);
     tcase_add_test(test, accepts_on_the_loop);
+    tcase_add_test(test, shut_takes_who_is_there_and_nobody_else);
+    tcase_add_test(test, shut_leaves_an_adopted_socket_open);
     suite_add_tcase(suite, test);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -10,7 +10,10 @@ Needs neither torch nor numpy to be imported; a Loader imports what its `as_` na
 """
 from ._dataload import version as __version__
 from .errors import AllSlotsHeld, BadSample, DaemonGone, Error, Forked, NoSuchFeed, NotPermitted, RankTaken, ResumeRefused, Timeout
+from .feeds import Feed
 from .loader import Loader
+from .ranks import WrongRank
+from .spawn import DaemonFailed, FeedsDiffer
 
-__all__ = ["AllSlotsHeld", "BadSample", "DaemonGone", "Error", "Forked", "Loader", "NoSuchFeed", "NotPermitted", "RankTaken", "ResumeRefused",
-           "Timeout"]
+__all__ = ["AllSlotsHeld", "BadSample", "DaemonFailed", "DaemonGone", "Error", "Feed", "FeedsDiffer", "Forked", "Loader", "NoSuchFeed",
+           "NotPermitted", "RankTaken", "ResumeRefused", "Timeout", "WrongRank"]

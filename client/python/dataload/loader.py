@@ -10,6 +10,7 @@ from . import explain as explain_
 from ._dataload import Handle
 from .convert import KINDS, Converter, Scale
 from .errors import AllSlotsHeld, Error, ResumeRefused, Timeout, for_code
+from .target import find_target
 
 HOST, GPU, AUTO = 0, 1, 2  # dataload_options.device
 HELD_S = 5.0  # how long a full set of slots may be held before it is an error: another thread may be about to let go
@@ -66,9 +67,9 @@ def milliseconds(timeout):
 class Loader:
     """One trainer's batches of a feed of dataloadd: an iterable of dicts of tensors. One pass is one epoch.
 
-    feed        name of the feed in the daemon's configuration
+    feed        name of the feed in the daemon's configuration; with spawn=True also a dataload.Feed
     batch_size  rows of a batch, for each trainer; None: as the feed says
-    rank, world this trainer's place among all; None: the lowest free rank of the job, the job's world
+    rank, world this trainer's place among all; None: from torchrun, Slurm, MPI; else the lowest free rank, the job's world
     job         name of the job that the ranks make up; None: from Slurm, torchrun or mpirun, else this process alone
     device      where batches lie: "auto" (on a GPU where `as_` uses one), "cpu", "cuda", "cuda:1"
     seed, epoch of the shuffle (None: as the feed says); the first epoch
@@ -80,19 +81,23 @@ class Loader:
     copy        True: private tensors, and the slot is free at once
     group       of a feed with share: mirror: who reads the same batches
     slots       batches in memory; socket: the daemon's, None: as dataloadctl finds it
+    spawn       True: a daemon of one's own for each job, started by its first trainer, gone 5 s after its last
+    config      of that daemon: a file, or a list of dataload.Feed; None: the feed given, else the user's configuration
 
     A tensor is memory of the daemon, without a copy. Its slot is filled again when the loop has moved on and no tensor of
     the batch is alive any more, so what is kept for long should be a copy (tensor.clone()).
     """
 
     def __init__(self, feed, batch_size=None, *, rank=None, world=None, job=None, device="auto", seed=None, epoch=0, resume=None,
-                 as_="torch", dtype=None, mean=None, std=None, names=None, timeout=60.0, copy=False, group=None, slots=None, socket=None):
+                 as_="torch", dtype=None, mean=None, std=None, names=None, spawn=False, config=None, timeout=60.0, copy=False, group=None,
+                 slots=None, socket=None):
         self._handle = None
         if as_ not in KINDS:
             raise ValueError(f"as_={as_!r} is none of {', '.join(KINDS)}")
         scale = Scale(dtype, mean, std)
         place, gpu = place_of(device, as_)
-        numbers = {"rank": rank, "world": world, "batch": batch_size, "seed": seed, "epoch": epoch or None, "slots": slots}
+        feed, socket, ranks = find_target(feed, rank, world, job, spawn, config, socket, timeout)
+        numbers = {"rank": ranks.rank, "world": ranks.world, "batch": batch_size, "seed": seed, "epoch": epoch or None, "slots": slots}
         self._feed, self._socket = feed, socket
         self.timeout = timeout
         self._options = {"socket": socket, "job": job, "group": group, "timeout_ms": milliseconds(timeout), "device": place, "gpu": gpu,

@@ -1,0 +1,107 @@
+"""Feeds given in Python: the settings of dataloadd.yaml(5) under the same names, written as the daemon reads them."""
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from typing import Any, Iterable, Union
+
+__all__ = ["Feed", "configuration"]
+
+# Of a feed; daemon/config_feed.c has the table that counts.
+KEYS = ("name", "source", "folder", "fields", "transform", "shuffle", "tail", "mean", "std", "lag", "lag_bound", "output", "batch", "lanes",
+        "seed", "slots", "exif", "decoder", "pixels", "bad_samples", "bad_limit", "share", "handoff", "pin", "allow", "exclude")
+_OWN = ("shards", "image", "label")
+_IMAGE, _LABEL = ("jpg", "jpeg"), "cls"
+
+
+def _absolute(path: Union[str, os.PathLike]) -> str:
+    """Patterns too: the daemon's working directory is nobody's business."""
+    return os.path.abspath(os.path.expanduser(os.fspath(path)))
+
+
+def _paths(value) -> Union[str, list]:
+    return _absolute(value) if isinstance(value, (str, os.PathLike)) else [_absolute(path) for path in value]
+
+
+def _field(name: str, kind: str, given) -> dict:
+    """given: a suffix, several, or the settings of the field."""
+    settings = dict(given) if isinstance(given, dict) else {"from": given}
+    return {"name": name, "kind": kind, **settings}
+
+
+def _unknown(name: str) -> TypeError:
+    known = sorted({*KEYS, *_OWN})
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return TypeError(f"Feed() has no setting {name}: {hint}")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """As JSON has it, or TypeError: also numpy's numbers, tuples and paths."""
+    if isinstance(value, dict):
+        return {str(key): _plain(name, item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(name, item) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):
+        return _plain(name, value.tolist())
+    if isinstance(value, str):
+        value.encode()  # what is no UTF-8 is no YAML
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        return value
+    raise TypeError(f"Feed({name}={value!r}): numbers, texts, lists and dicts of them are wanted")
+
+
+class Feed:
+    """A feed of a daemon of one's own.
+
+    shards: tar files (path, glob, brace range, list), which the configuration calls source; or folder: an image folder.
+    image, label: the part of a record that each is read from: a suffix, several, or a dict with the settings of the field; None
+    leaves the field out. Other fields are given whole: fields=[{"name": ..., "from": ..., "kind": ...}, ...].
+    All others are settings of a feed in dataloadd.yaml(5), by the same names; what is left out has the daemon's default.
+    """
+
+    def __init__(self, *, shards=None, folder=None, name: str = "feed", image=_IMAGE, label=_LABEL, **settings):
+        for key in settings:
+            if key not in KEYS:
+                raise _unknown(key)
+        if [shards, settings.get("source"), folder].count(None) != 2:
+            raise TypeError("Feed(): give shards (tar files) or folder (an image folder), one of them")
+        settings.update(name=name, source=settings.get("source") or shards, folder=folder)
+        for key in ("source", "folder", "exclude"):
+            if settings.get(key) is not None:
+                settings[key] = _paths(settings[key])
+        if (image, label) != (_IMAGE, _LABEL):
+            if "fields" in settings:
+                raise TypeError("Feed(fields=...) gives all fields: leave image and label out, or give them only")
+            fields = (("image", "image", image), ("label", "int", label))
+            settings["fields"] = [_field(key, kind, given) for key, kind, given in fields if given is not None]
+        self.settings = {key: _plain(key, value) for key, value in settings.items() if value is not None}
+
+    @property
+    def name(self) -> str:
+        return self.settings["name"]
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Feed) and self.settings == other.settings
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"Feed({', '.join(f'{key}={value!r}' for key, value in sorted(self.settings.items()))})"
+
+
+def configuration(feeds: Iterable[Feed]) -> str:
+    """The text of a configuration with these feeds, the same for the same settings. JSON is YAML."""
+    feeds = list(feeds)
+    for feed in feeds:
+        if not isinstance(feed, Feed):
+            raise TypeError(f"config: {feed!r} among the feeds is no dataload.Feed")
+    names = [feed.name for feed in feeds]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise ValueError(f'two feeds are named "{twice}": give each another name=')
+    return json.dumps({"feeds": [feed.settings for feed in feeds]}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

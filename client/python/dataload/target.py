@@ -1,0 +1,52 @@
+"""Where a Loader attaches: which feed of which daemon, and as whom."""
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple, Optional
+
+from .feeds import Feed
+from .ranks import Ranks, find_ranks
+from .spawn import daemon_for
+
+__all__ = ["Target", "find_target"]
+
+_told = set()
+
+
+class Target(NamedTuple):
+    feed: str
+    socket: Optional[str]
+    ranks: Ranks
+
+
+def _tell(ranks: Ranks) -> None:
+    """Once, whatever the number of Loaders: what comes from the environment may surprise."""
+    if ranks not in _told:
+        _told.add(ranks)
+        print(f"dataload: {ranks}", file=sys.stderr)
+
+
+def _feeds(feed, spawn: bool, config):
+    """What the daemon of one's own serves: a Feed may be given alone."""
+    if not spawn and (isinstance(feed, Feed) or config is not None):
+        raise TypeError("a dataload.Feed and config= are for a daemon of your own: add spawn=True, or name a feed of the daemon that runs")
+    if not isinstance(feed, Feed):
+        return config
+    if config is None:
+        return [feed]
+    if isinstance(config, (list, tuple)) and feed in config:
+        return config
+    raise TypeError(f'config= has not the feed "{feed.name}" that is given: add it there, or give its name only')
+
+
+def find_target(feed, rank=None, world=None, job=None, spawn=False, config=None, socket=None, timeout=None) -> Target:
+    """Starts the daemon where spawn says so; an attach must follow at once."""
+    feeds = _feeds(feed, spawn, config)
+    ranks = find_ranks(rank, world, job)
+    if ranks.rank is not None and None in (rank, world):
+        _tell(ranks)
+    if spawn:
+        if socket is not None:
+            raise TypeError("socket= names a daemon that runs already, and spawn=True starts one: give one of them")
+        socket = daemon_for(feeds, ranks.job, 60.0 if timeout is None else timeout)
+    return Target(feed.name if isinstance(feed, Feed) else feed, socket, ranks)

@@ -1,0 +1,17 @@
+# Debian packages, one a component.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The dataloadd maintainers <dataloadd@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL python)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-dataload)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.9)")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS "dataloadd, python3-numpy")
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "Batches from dataloadd in Python, without a copy
+ The module dataload: an iterable of dicts of tensors for PyTorch, NumPy and JAX.")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA "${CMAKE_CURRENT_LIST_DIR}/debian/postinst;${CMAKE_CURRENT_LIST_DIR}/debian/prerm")
+include(CPack)
