@@ -15,11 +15,15 @@ class ShardedAgain(Error):
     """Something would split, repeat or collate batches that are each rank's own already."""
 
 
-def askers():
-    """Whose methods are asking for the iterator: that is the one place where PyTorch and the frameworks show who they are."""
+ALONE = ("leave the loader out of accelerator.prepare(...), and iterate over the dataload.Loader itself; with Trainer of transformers "
+         "override get_train_dataloader() to return it")
+
+
+def callers():
+    """The frames of who asks this module: the one place where PyTorch and the frameworks show who they are."""
     frame = sys._getframe(2)
     while frame is not None:
-        yield frame.f_locals.get("self")
+        yield frame
         frame = frame.f_back
 
 
@@ -27,20 +31,13 @@ def kind(asker, name):
     return any(base.__name__ == name for base in type(asker).__mro__)
 
 
-def processes(asker):
-    """Of an object of Accelerate's."""
-    state = asker if hasattr(asker, "num_processes") else getattr(asker, "state", None)
-    return getattr(state, "num_processes", 1)
-
-
 def refuse(asker):
     """Raises if this one would do what the daemon has done."""
     if kind(asker, "_IterableDatasetFetcher") and asker.auto_collation:
         raise ShardedAgain("this DataLoader would put batches together that are whole already: write DataLoader(dataset, batch_size=None)")
-    if (kind(asker, "IterableDatasetShard") or kind(asker, "DataLoaderDispatcher")) and processes(asker) > 1:
-        raise ShardedAgain(f"{type(asker).__name__} would split batches among {processes(asker)} processes that are each rank's own already, and "
-                           "samples would be lost: leave the loader out of accelerator.prepare(...), and iterate over the dataload.Loader itself; "
-                           "with Trainer of transformers override get_train_dataloader() to return it")
+    if kind(asker, "DataLoaderDispatcher") and asker.state.num_processes > 1:  # of Accelerate
+        raise ShardedAgain(f"Accelerate would split the batches of rank 0 among all {asker.state.num_processes} processes, each of which has its own "
+                           f"already, and samples would be lost: {ALONE}")
 
 
 class IterableDataset(torch.utils.data.IterableDataset):
@@ -57,12 +54,19 @@ class IterableDataset(torch.utils.data.IterableDataset):
         if worker is not None:
             raise ShardedAgain(f"DataLoader(num_workers={worker.num_workers}): the daemon's workers decode for all trainers, and a Loader cannot be "
                                "used in a worker process: write DataLoader(dataset, batch_size=None, num_workers=0)")
-        for asker in askers():
-            refuse(asker)
+        for frame in callers():
+            refuse(frame.f_locals.get("self"))
         return iter(self.loader)
 
     def __len__(self):
         return len(self.loader)
+
+    @property
+    def generator(self):
+        """None. Accelerate asks for it when it is about to shard."""
+        if next(callers()).f_globals.get("__name__", "").startswith("accelerate."):
+            raise ShardedAgain(f"Accelerate would leave out the batches of other ranks, which are not in this one's: {ALONE}")
+        return None
 
     def set_epoch(self, epoch):
         self.loader.set_epoch(epoch)
