@@ -2,15 +2,21 @@
 from python_case import *
 
 EXAMPLES = SOURCE / "client/examples/python"
-CLASSES, BATCH = 4, 16
+IMAGES, CLASSES, BATCH = 192, 4, 16
 
 
 class ExamplesCase(PythonCase):
-    def serve_sample(self, images=192):
+    @classmethod
+    def setUpClass(cls):
         """A sample set whose classes can be learned."""
-        subprocess.run([PACK, "sample", self.folder / "sample", "--images", str(images), "--classes", str(CLASSES)], check=True,
-                       stdout=subprocess.DEVNULL)
-        self.config({"source": str(self.folder / "sample/*.tar"), "transform": "train", "batch": BATCH, "shuffle": 64, "seed": 3})
+        cls.sample = tempfile.mkdtemp(prefix="dl-")
+        cls.addClassCleanup(shutil.rmtree, cls.sample)
+        subprocess.run([PACK, "sample", cls.sample, "--images", str(IMAGES), "--classes", str(CLASSES)], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+    def setUp(self):
+        super().setUp()
+        self.config({"source": f"{self.sample}/*.tar", "transform": "train", "batch": BATCH, "shuffle": 64, "seed": 3})
         self.start_daemon()
 
     def start(self, name, *arguments, python=sys.executable, launcher=()):

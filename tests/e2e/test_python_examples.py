@@ -7,23 +7,19 @@ need("torch")
 
 
 class Examples(ExamplesCase):
-    def setUp(self):
-        super().setUp()
-        self.serve_sample()
-
     def test_numpy(self):
         losses = self.losses("train_numpy.py")
-        self.assertEqual(len(losses), 3 * 192 // BATCH)
+        self.assertEqual(len(losses), 3 * IMAGES // BATCH)
         self.falls(losses)
 
     def test_torch(self):
         losses = self.losses("train_torch.py")
-        self.assertEqual(len(losses), 3 * 192 // BATCH)
+        self.assertEqual(len(losses), 3 * IMAGES // BATCH)
         self.falls(losses)
 
     def test_torchrun(self):
         losses = self.losses("train_torch.py", "--epochs", 4, launcher=self.torchrun(2))
-        self.assertEqual(len(losses), 4 * 192 // (2 * BATCH))
+        self.assertEqual(len(losses), 4 * IMAGES // (2 * BATCH))
         self.falls(losses, epochs=4)
 
     def test_killed(self):

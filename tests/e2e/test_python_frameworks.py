@@ -26,6 +26,11 @@ def model():
     return torch.nn.Linear(3 * 7 * 7, 10)
 """
 
+END = """
+if torch.distributed.is_initialized():
+    torch.distributed.destroy_process_group()  # else a process may abort at its end
+"""
+
 LIGHTNING = """
 import lightning
 
@@ -123,7 +128,7 @@ class Frameworks(PythonCase):
     def run_ranks(self, text, made, world=WORLD):
         """Exit code and what was said."""
         script = self.folder / "train.py"
-        script.write_text(COMMON + text.replace("MADE", made), encoding="utf-8")
+        script.write_text(COMMON + text.replace("MADE", made) + END, encoding="utf-8")
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world}"]
         env = {**os.environ, **PRELOADED, "DATALOADD_SOCKET": str(self.socket), "SEEN": f"{self.folder}/seen.", "OMP_NUM_THREADS": "1",
                "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}

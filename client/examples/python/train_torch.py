@@ -66,3 +66,5 @@ with dataload.Loader(options.feed, options.batch, dtype="float32", mean=[0.5, 0.
                 made = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict(), "step": step}
                 torch.save(made, options.checkpoint + ".new")
                 os.replace(options.checkpoint + ".new", options.checkpoint)
+if several:
+    dist.destroy_process_group()
