@@ -42,10 +42,9 @@ class Readme(unittest.TestCase):
         """What the README shows is what differs between the two examples."""
         examples = SOURCE / "client/examples/python"
         done = subprocess.run(["diff", "-U0", examples / "imagenet_before.py", examples / "imagenet_after.py"], capture_output=True, text=True)
-        changed = [line for line in done.stdout.splitlines()[2:] if line[0] in "-+" and len(line) > 1 and '"""' not in line]
-        readme = [line.strip() for line in (SOURCE / "README.md").read_text(encoding="utf-8").splitlines()]
-        self.assertEqual([line for line in readme if line.startswith(("- ", "+ ", "-", "+")) and line in {change.strip() for change in changed}],
-                         [change.strip() for change in changed])
+        changed = [line for line in done.stdout.splitlines()[2:] if line[0] in "-+" and line != "+" and '"""' not in line]
+        block = (SOURCE / "README.md").read_text(encoding="utf-8").split("```diff\n")[1].split("```")[0]
+        self.assertEqual([line.strip() for line in block.splitlines() if line.strip()[0] in "-+"], [line.rstrip() for line in changed])
 
 
 if __name__ == "__main__":
