@@ -14,7 +14,7 @@ import dataload, dataload.torch
 torch.set_num_threads(1)
 torch.manual_seed(0)
 names = {{"index": "index", "valid": None}}
-seen = open(os.environ["SEEN"] + os.environ.get("RANK", "0"), "w")
+seen = open(os.environ["SEEN"] + os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")), "w")
 
 def see(batch, epoch):
     print(json.dumps([epoch, batch["index"].tolist()]), file=seen, flush=True)
@@ -46,11 +46,18 @@ class Model(lightning.LightningModule):
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.01)
 
-trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]), strategy="ddp", max_epochs=2, logger=False,
+trainer = lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp", max_epochs=2, logger=False,
                             enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
 loader = dataload.Loader("feed", names=names)
 trainer.fit(Model(), MADE)
 """
+
+# It starts the second process itself, in fit().
+LIGHTNING_ALONE = LIGHTNING.replace("    def configure_optimizers", """
+    def train_dataloader(self):
+        return dataload.Loader("feed", names=names, rank=self.trainer.global_rank, world=self.trainer.world_size)
+
+    def configure_optimizers""").replace("loader = dataload.Loader(\"feed\", names=names)\n", "").replace("Model(), MADE", "Model()")
 
 ACCELERATE = """
 import accelerate
@@ -129,7 +136,7 @@ class Frameworks(PythonCase):
         """Exit code and what was said."""
         script = self.folder / "train.py"
         script.write_text(COMMON + text.replace("MADE", made) + END, encoding="utf-8")
-        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world}"]
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={world}"] if text != LIGHTNING_ALONE else []
         env = {**os.environ, **PRELOADED, "DATALOADD_SOCKET": str(self.socket), "SEEN": f"{self.folder}/seen.", "OMP_NUM_THREADS": "1",
                "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run([PYTHON, "-B", *launcher, script], capture_output=True, text=True, env=env, timeout=120 * SLACK)
@@ -154,6 +161,7 @@ class Frameworks(PythonCase):
 
     def test_lightning(self):
         self.takes(LIGHTNING)
+        self.takes(LIGHTNING_ALONE)
         self.takes(LIGHTNING, "DataLoader(dataload.torch.IterableDataset(loader), batch_size=None)")
         self.refuses(LIGHTNING, "DataLoader(dataload.torch.IterableDataset(loader), batch_size=None, num_workers=2)", "ShardedAgain: .*num_workers=0")
 

@@ -53,6 +53,23 @@ class Adapter(PythonCase):
             DataLoader(self.dataset, batch_size=None, sampler=DistributedSampler(self.dataset, num_replicas=2, rank=0))
         self.assertEqual(len(ids(DataLoader(self.dataset, batch_size=None))), STEPS)
 
+    def test_process_group(self):
+        """Without a launcher the ranks are those of torch.distributed."""
+        ranks = [self.script(f"""
+            import torch.distributed
+            torch.distributed.init_process_group("gloo", init_method="file://{self.folder}/meet", rank={rank}, world_size=2)
+            made = loader(names={{"index": "index"}})
+            print([index for batch in made for index, valid in zip(batch["index"].tolist(), batch["valid"]) if valid])
+            torch.distributed.barrier()
+            torch.distributed.destroy_process_group()
+            """) for rank in range(2)]
+        seen = []
+        for process in ranks:
+            out, err = process.communicate(timeout=60 * SLACK)
+            self.assertEqual(process.returncode, 0, err)
+            seen += json.loads(out)
+        self.assertEqual(sorted(seen), list(range(100)))
+
 
 if __name__ == "__main__":
     main()

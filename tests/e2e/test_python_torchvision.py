@@ -44,7 +44,7 @@ class Readme(unittest.TestCase):
         done = subprocess.run(["diff", "-U0", examples / "imagenet_before.py", examples / "imagenet_after.py"], capture_output=True, text=True)
         changed = [line for line in done.stdout.splitlines()[2:] if line[0] in "-+" and line != "+" and '"""' not in line]
         block = (SOURCE / "README.md").read_text(encoding="utf-8").split("```diff\n")[1].split("```")[0]
-        self.assertEqual([line.strip() for line in block.splitlines() if line.strip()[0] in "-+"], [line.rstrip() for line in changed])
+        self.assertEqual([line for line in textwrap.dedent(block).splitlines() if line], changed)
 
 
 if __name__ == "__main__":
