@@ -41,6 +41,13 @@ class Adapter(PythonCase):
         self.dataset.load_state_dict(token)
         self.assertEqual(ids(DataLoader(self.dataset, batch_size=None)), want[6:])
 
+    def test_two_slots(self):
+        """Nothing but the loop holds a batch, from one pass to the next either."""
+        batches = DataLoader(dataload.torch.IterableDataset(self.loader(as_="torch", job="two", slots=2)), batch_size=None)
+        for _ in range(3):
+            for batch in batches:
+                pass
+
     def test_refused(self):
         line = r"DataLoader\(dataset, batch_size=None, num_workers=0\)"
         with self.assertRaisesRegex(dataload.torch.ShardedAgain, line):

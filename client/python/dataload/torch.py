@@ -17,13 +17,16 @@ class ShardedAgain(Error):
 
 ALONE = ("leave the loader out of accelerator.prepare(...), and iterate over the dataload.Loader itself; with Trainer of transformers "
          "override get_train_dataloader() to return it")
+ASKERS = ("torch.utils.data._utils.fetch", "accelerate.data_loader")
 
 
-def callers():
-    """The frames of who asks this module: the one place where PyTorch and the frameworks show who they are."""
+def askers():
+    """Whose methods are asking for the iterator: the one place where PyTorch and Accelerate show who they are. The locals of
+    other frames stay alone, since a frame that was looked into keeps what it held: batches, too."""
     frame = sys._getframe(2)
     while frame is not None:
-        yield frame
+        if frame.f_globals.get("__name__") in ASKERS:
+            yield frame.f_locals.get("self")
         frame = frame.f_back
 
 
@@ -54,8 +57,8 @@ class IterableDataset(torch.utils.data.IterableDataset):
         if worker is not None:
             raise ShardedAgain(f"DataLoader(num_workers={worker.num_workers}): the daemon's workers decode for all trainers, and a Loader cannot be "
                                "used in a worker process: write DataLoader(dataset, batch_size=None, num_workers=0)")
-        for frame in callers():
-            refuse(frame.f_locals.get("self"))
+        for asker in askers():
+            refuse(asker)
         return iter(self.loader)
 
     def __len__(self):
@@ -64,7 +67,7 @@ class IterableDataset(torch.utils.data.IterableDataset):
     @property
     def generator(self):
         """None. Accelerate asks for it when it is about to shard."""
-        if next(callers()).f_globals.get("__name__", "").startswith("accelerate."):
+        if sys._getframe(1).f_globals.get("__name__") == "accelerate.data_loader":
             raise ShardedAgain(f"Accelerate would leave out the batches of other ranks, which are not in this one's: {ALONE}")
         return None
 
