@@ -32,7 +32,7 @@ class Examples(ExamplesCase):
             if 18 in got:
                 process.kill()
                 break
-        process.wait()
+        process.communicate()
         rest = self.losses("train_torch.py", "--checkpoint", self.folder / "run.pt", "--every", 5)
         self.assertIn(min(rest), (16, 21, 26, 31, 36))  # it may have run on until the kill
         self.assertEqual(max(rest), max(want))
