@@ -12,8 +12,9 @@ from ._dataload import version as __version__
 from .errors import AllSlotsHeld, BadSample, DaemonGone, Error, Forked, NoSuchFeed, NotPermitted, RankTaken, ResumeRefused, Timeout
 from .feeds import Feed
 from .loader import Loader
+from .measure import Measurement, measure
 from .ranks import WrongRank
 from .spawn import DaemonFailed, FeedsDiffer
 
-__all__ = ["AllSlotsHeld", "BadSample", "DaemonFailed", "DaemonGone", "Error", "Feed", "FeedsDiffer", "Forked", "Loader", "NoSuchFeed",
-           "NotPermitted", "RankTaken", "ResumeRefused", "Timeout", "WrongRank"]
+__all__ = ["AllSlotsHeld", "BadSample", "DaemonFailed", "DaemonGone", "Error", "Feed", "FeedsDiffer", "Forked", "Loader", "Measurement",
+           "NoSuchFeed", "NotPermitted", "RankTaken", "ResumeRefused", "Timeout", "WrongRank", "measure"]

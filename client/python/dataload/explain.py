@@ -14,19 +14,22 @@ def find_program():
     return str(beside) if beside.exists() else shutil.which("dataloadctl")
 
 
-def ask_daemon(info, socket):
-    """The verdict in the daemon's status, or None."""
+def ask_status(socket):
+    """The daemon's status, as `dataloadctl status --json` has it, or None."""
     program = find_program()
     if not program:
         return None
     command = [program, *(["--socket", str(socket)] if socket else []), "status", "--json"]
     try:
-        status = json.loads(subprocess.run(command, capture_output=True, timeout=ASK_S, check=True).stdout)
+        return json.loads(subprocess.run(command, capture_output=True, timeout=ASK_S, check=True).stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    mine = [client for client in status.get("clients", ())
-            if client.get("pid") == os.getpid() and client.get("job") == info["job"] and client.get("rank") == info["rank"]]
-    return mine[0].get("verdict") if mine else None
+
+
+def client_of(status, info):
+    """This trainer in the status, or None."""
+    return next((client for client in (status or {}).get("clients", ())
+                 if client.get("pid") == os.getpid() and client.get("job") == info["job"] and client.get("rank") == info["rank"]), None)
 
 
 def own_view(stats):
@@ -38,4 +41,5 @@ def own_view(stats):
 
 
 def explain(stats, info, socket):
-    return ask_daemon(info, socket) or own_view(stats)
+    client = client_of(ask_status(socket), info)
+    return client and client.get("verdict") or own_view(stats)

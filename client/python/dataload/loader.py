@@ -7,6 +7,7 @@ import time
 import warnings
 
 from . import explain as explain_
+from . import measure
 from ._dataload import Handle
 from .convert import KINDS, Converter, Scale
 from .errors import AllSlotsHeld, Error, ResumeRefused, Timeout, for_code
@@ -91,6 +92,7 @@ class Loader:
     def __init__(self, feed, batch_size=None, *, rank=None, world=None, job=None, device="auto", seed=None, epoch=0, resume=None,
                  as_="torch", dtype=None, mean=None, std=None, names=None, spawn=False, config=None, timeout=60.0, copy=False, group=None,
                  slots=None, socket=None):
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         self._handle = None
         if as_ not in KINDS:
             raise ValueError(f"as_={as_!r} is none of {', '.join(KINDS)}")
@@ -243,6 +245,14 @@ class Loader:
     def explain(self):
         """What limits this trainer, in one sentence with its numbers."""
         return explain_.explain(self.stats(), self.info, self._socket)
+
+    def replay(self):
+        """The same batch again and again, without end: the trainer's pure rate. This Loader's place stays."""
+        return measure.replay(self)
+
+    def input_only(self, seconds=5.0):
+        """Samples a second that the input alone reaches. This Loader's place stays."""
+        return measure.input_only(self, seconds)
 
     # The end.
 

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import NamedTuple, Optional
 
 from .feeds import Feed
-from .ranks import Ranks, find_ranks
+from .ranks import Ranks, find_ranks, job_name
 from .spawn import daemon_for
 
 __all__ = ["Target", "find_target"]
@@ -26,6 +27,15 @@ def _tell(ranks: Ranks) -> None:
         print(f"dataload: {ranks}", file=sys.stderr)
 
 
+def _of_process_group(ranks: Ranks, job: Optional[str]) -> Ranks:
+    """Where no launcher says it: of torch.distributed, if the script has set that up already, as after torch.multiprocessing.spawn."""
+    group = getattr(sys.modules.get("torch"), "distributed", None)
+    if ranks.rank is not None or group is None or not (group.is_available() and group.is_initialized()):
+        return ranks
+    rank, world = group.get_rank(), group.get_world_size()
+    return replace(ranks, rank=rank, world=world, job=job or job_name(world), source="torch.distributed")
+
+
 def _feeds(feed, spawn: bool, config):
     """What the daemon of one's own serves: a Feed may be given alone."""
     if not spawn and (isinstance(feed, Feed) or config is not None):
@@ -42,7 +52,7 @@ def _feeds(feed, spawn: bool, config):
 def find_target(feed, rank=None, world=None, job=None, spawn=False, config=None, socket=None, timeout=None) -> Target:
     """Starts the daemon where spawn says so; an attach must follow at once."""
     feeds = _feeds(feed, spawn, config)
-    ranks = find_ranks(rank, world, job)
+    ranks = _of_process_group(find_ranks(rank, world, job), job)
     if ranks.rank is not None and None in (rank, world):
         _tell(ranks)
     if spawn:
