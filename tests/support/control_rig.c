@@ -143,6 +143,8 @@ void rig_teardown(void)
 static void on_send(void *context, const Dlp__Envelope *env, const int *fds, size_t nfds)
 {
     struct rig_peer *peer = context;
+    if (env->body_case == DLP__ENVELOPE__BODY_MEMBERS)
+        return; /* comes when a second is over, whatever is asked */
     size_t size = dlp_frame_size(env);
     ck_assert_uint_le(size, 4 + DLP_FRAME_TO_CLIENT_MAX);
     ck_assert_uint_lt(peer->count, RIG_REPLIES_MAX);
@@ -233,7 +235,7 @@ void rig_turn(void)
 /* The next reply of this kind; others before it are passed over. */
 const Dlp__Envelope *rig_await(struct rig_peer *peer, int body_case)
 {
-    uint64_t end = clock_ns() + 10 * CLOCK_SECOND;
+    uint64_t end = clock_ns() + 60 * CLOCK_SECOND;
     while (clock_ns() < end) {
         while (peer->seen < peer->count) {
             const Dlp__Envelope *env = peer->replies[peer->seen++];
@@ -298,7 +300,7 @@ struct rig_peer *rig_attached(pid_t pid, Dlp__Attach message)
 
 void rig_wait_until_free(void)
 {
-    uint64_t end = clock_ns() + 10 * CLOCK_SECOND;
+    uint64_t end = clock_ns() + 60 * CLOCK_SECOND;
     while (rig_control->sessions && clock_ns() < end)
         rig_turn();
     ck_assert_ptr_null(rig_control->sessions);
