@@ -54,10 +54,10 @@ static void refuse_offer(struct admit *admit, const char *reason)
     struct group *group = admit->group;
     struct feed *feed = admit->feed;
     if (!admit->opens) {
-        char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "group %s of feed %s has its batches on a GPU, and %s",
-                 group->job->name, group->params.spec->name, reason);
-        admit_fail(admit, DLP_ERROR_GPU, text);
+        struct error err;
+        error_set(&err, -ENODEV, "group %s of feed %s has its batches on a GPU, and %s",
+                  group->job->name, group->params.spec->name, reason);
+        admit_fail(admit, DLP_ERROR_GPU, err.text);
         return;
     }
     admit->stage = ADMIT_UNDO;
