@@ -1,4 +1,4 @@
-"""The examples with what Debian does not have: JAX, and the current PyTorch."""
+"""The example with JAX, which Debian does not have."""
 from examples_case import *
 from frameworks import environment
 
@@ -8,11 +8,6 @@ PYTHON = environment()
 class Examples(ExamplesCase):
     def test_jax(self):
         self.falls(self.losses("train_jax.py", python=PYTHON))
-
-    def test_torchrun(self):
-        losses = self.losses("train_torch.py", "--epochs", 4, python=PYTHON, launcher=self.torchrun(2))
-        self.assertEqual(len(losses), 4 * IMAGES // (2 * BATCH))
-        self.falls(losses, epochs=4)
 
 
 if __name__ == "__main__":

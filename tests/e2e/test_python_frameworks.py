@@ -26,9 +26,12 @@ def model():
     return torch.nn.Linear(3 * 7 * 7, 10)
 """
 
+# PyTorch 2.15 alone, with gloo, aborts in one of six ends of a process on a busy machine ("terminate called without an active exception").
 END = """
-if torch.distributed.is_initialized():
-    torch.distributed.destroy_process_group()  # else a process may abort at its end
+seen.close()
+loader = None
+sys.stdout.flush()
+os._exit(0)
 """
 
 LIGHTNING = """
