@@ -129,6 +129,7 @@ stage "fuzzing" run_tests_briefly fuzz -L fuzz
 stage "build: release" finished release
 stage "clang-tidy" finished tidy
 printf '\n== all tests\n' # the summary of ctest is the last that is printed
+jobs=$((jobs + 1)) # nothing is built beside them
 run_tests release || failures+=("all tests")
 
 tell_failures >&2

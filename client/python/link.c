@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/keep.h"
-#include "client/python/gpu.h"
+#include "client/python/gpu_context.h"
 
 /* This process's id: a call of the system costs more than all else here. */
 static _Atomic pid_t self;

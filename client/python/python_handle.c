@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "client/python/gpu.h"
+#include "client/python/gpu_context.h"
 #include "client/python/python_types.h"
 
 #define SLICE_MS 50 /* a signal that another thread has got is seen after so long */

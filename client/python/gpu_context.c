@@ -1,4 +1,4 @@
-#include "client/python/gpu.h"
+#include "client/python/gpu_context.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* What the module itself asks of the CUDA driver; the library does the rest. Any thread. */
-#ifndef DLPY_GPU_H
-#define DLPY_GPU_H
+#ifndef DLPY_GPU_CONTEXT_H
+#define DLPY_GPU_CONTEXT_H
 
 #include <stddef.h>
 
