@@ -96,8 +96,8 @@ static int parse_word(struct config_yaml *yaml, yaml_node_t *node, const char *k
 
 static int parse_kind(struct config_yaml *yaml, yaml_node_t *node, const char *key, void *target)
 {
-    static const char *const words[] = {"image", "int", "bytes", NULL};
-    return parse_word(yaml, node, key, target, words, "image, int, bytes");
+    static const char *const words[] = {"image", "int", "bytes", "key", NULL};
+    return parse_word(yaml, node, key, target, words, "image, int, bytes, key");
 }
 
 static int parse_tail(struct config_yaml *yaml, yaml_node_t *node, const char *key, void *target)
@@ -257,8 +257,12 @@ static int check_field(struct config_yaml *yaml, yaml_node_t *node, struct feed_
     if (!field->name)
         return config_yaml_error(yaml, node, "fields", "a field needs a name");
     if (!(seen & 1ULL << KEY_KIND))
-        return config_yaml_error(yaml, node, field->name, "kind is missing: image, int or bytes");
-    if (field->nfrom == 0)
+        return config_yaml_error(yaml, node, field->name,
+                                 "kind is missing: image, int, bytes or key");
+    if (field->kind == FIELD_KEY && (field->nfrom || field->max_bytes))
+        return config_yaml_error(yaml, node, field->name,
+                                 "kind: key is the record's name: it has no from and no max_bytes");
+    if (field->kind != FIELD_KEY && field->nfrom == 0)
         return config_yaml_error(yaml, node, field->name,
                                  "from is missing: the part to read, such as [jpg, jpeg]");
     if ((seen & 1ULL << KEY_CLASSES && field->classes == 0) ||

@@ -54,16 +54,18 @@ static void join(char *const *items, uint32_t count, char *text, size_t size)
 
 static void describe_fields(const struct feed_spec *spec, char *text, size_t size)
 {
-    static const char *const kinds[] = {
-        [FIELD_IMAGE] = "image", [FIELD_INT] = "int", [FIELD_BYTES] = "bytes"};
+    static const char *const kinds[] = {[FIELD_IMAGE] = "image from ",
+                                        [FIELD_INT] = "int from ",
+                                        [FIELD_BYTES] = "bytes from ",
+                                        [FIELD_KEY] = "key"};
     size_t used = 0;
     *text = '\0';
     for (uint32_t i = 0; i < spec->nfields && used < size; i++) {
         const struct field_spec *field = &spec->fields[i];
         char from[200];
         join(field->from, field->nfrom, from, sizeof from);
-        used += (size_t)snprintf(text + used, size - used, "%s%s: %s from %s", i ? ", " : "",
-                                 field->name, kinds[field->kind], from);
+        used += (size_t)snprintf(text + used, size - used, "%s%s: %s%s", i ? ", " : "", field->name,
+                                 kinds[field->kind], from);
     }
 }
 

@@ -131,6 +131,7 @@ static int add_field(struct making *making, uint32_t number)
         field->row_bytes = sizeof(int64_t);
         return add_dense(making, spec->name, DLP_DTYPE_I64, NULL, 0, &field->tensor);
     case FIELD_BYTES:
+    case FIELD_KEY:
         return add_bytes(making, spec, number, field);
     case FIELD_IMAGE:
         break;

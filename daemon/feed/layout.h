@@ -5,6 +5,7 @@
  *          [B,2] = height, width.
  *   int    int64 [B]
  *   bytes  ragged; max_bytes a row, by default the largest of the data set
+ *   key    ragged: the key of the record whose data is in the row
  *   valid  u8 [B]: 1 = the row is what the plan says. 0: a repeated row of tail wrap, a bad one, or
  *          one past the end of the last batch of tail partial.
  *   index  i64 [B]: sample id that the plan has for the row, also where it is bad; -1 past the end.

@@ -88,12 +88,23 @@ static void do_bytes(struct row *row, uint32_t field, const struct sample_part *
     *batch_length(row->batch, field, row->number) = part->size;
 }
 
+static void do_key(struct row *row, uint32_t field)
+{
+    const struct recipe *recipe = row->batch->recipe;
+    const char *key = dataset_key(recipe->dataset, row->place.shard, row->sample->number);
+    size_t size = strlen(key);
+    memcpy(layout_row(&recipe->layout, row->batch->memory, field, row->number), key, size);
+    *batch_length(row->batch, field, row->number) = size;
+}
+
 static bool do_field(struct row *row, uint32_t field, struct decoder *decoder)
 {
     const struct field_spec *spec = &row->batch->recipe->spec->fields[field];
     const struct sample_part *part = &row->sample->parts[field];
     if (spec->kind == FIELD_INT)
         do_number(row, field, part);
+    else if (spec->kind == FIELD_KEY)
+        do_key(row, field);
     else if (part->value)
         fail(row, BAD_TYPE, 0, "a number, not bytes");
     else if (spec->kind == FIELD_IMAGE)

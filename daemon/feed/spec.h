@@ -12,11 +12,11 @@
 
 #define SPEC_NAME_MAX 128
 
-enum field_kind { FIELD_IMAGE, FIELD_INT, FIELD_BYTES };
+enum field_kind { FIELD_IMAGE, FIELD_INT, FIELD_BYTES, FIELD_KEY };
 
 struct field_spec {
     char *name;
-    char **from; /* suffixes, lower-case */
+    char **from; /* suffixes, lower-case; none for FIELD_KEY */
     uint32_t nfrom;
     enum field_kind kind;
     int64_t classes; /* FIELD_INT: valid are 0 .. classes - 1; 0 = any int64 */

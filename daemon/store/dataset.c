@@ -321,6 +321,11 @@ static struct marks_place place_marks(const struct index *index, uint32_t number
     return marks_place(before, part->size);
 }
 
+const char *dataset_key(const struct dataset *dataset, uint32_t shard, uint32_t number)
+{
+    return index_key(dataset->shards[shard].index, number);
+}
+
 void dataset_record(const struct dataset *dataset, uint32_t shard, uint64_t j,
                     struct dataset_record *out)
 {
@@ -334,6 +339,10 @@ void dataset_record(const struct dataset *dataset, uint32_t shard, uint64_t j,
     out->key = index_key(at->index, number);
     for (size_t f = 0; f < dataset->nfields; f++) {
         size_t nfrom = dataset->fields[f].nfrom;
+        if (nfrom == 0) {
+            out->parts[f] = (struct dataset_part){.flags = PART_VALUE, .suffix = ""};
+            continue;
+        }
         const struct index_part *part = dataset_shard_part(at, number, wanted, nfrom);
         out->parts[f] = (struct dataset_part){.flags = part->flags,
                                               .suffix = index_suffix(at->index, part->suffix),

@@ -21,7 +21,7 @@ struct dataset_source {
 };
 
 /* Parts that a record must have: one of `from` for each field; the first that the record has is
- * used. */
+ * used. nfrom 0: no part, but the record's key. */
 struct dataset_field {
     const char *name;
     const char *const *from;
@@ -74,21 +74,21 @@ uint64_t dataset_span_bytes(const struct dataset *dataset, uint32_t shard, uint6
 struct dataset_part {
     uint32_t flags; /* PART_VALUE: offset is the value */
     const char *suffix;
-    uint64_t offset;
-    uint64_t size;
+    uint64_t offset, size;
     struct marks_place marks; /* no room: none are kept */
 };
 struct dataset_record {
-    uint64_t id; /* sample id: number among all records of all shards */
-    uint32_t shard;
-    uint32_t number; /* in the index of the shard */
+    uint64_t id;            /* sample id: number among all records of all shards */
+    uint32_t shard, number; /* in the index of the shard */
     const char *key;
     struct dataset_part parts[DATASET_FIELDS_MAX]; /* one a field */
 };
 /* The j-th record of the plan of a shard. */
 void dataset_record(const struct dataset *dataset, uint32_t shard, uint64_t j,
                     struct dataset_record *out);
-/* Largest size of one field's part over all records of the plan. */
+/* Key of a record by its number in the index of its shard; the data set's. */
+const char *dataset_key(const struct dataset *dataset, uint32_t shard, uint32_t number);
+/* Largest size of one field's part, or key, over all records of the plan. */
 uint64_t dataset_part_max(const struct dataset *dataset, size_t field);
 
 /* Bytes of the files that marks are kept in; 0: none are kept. */

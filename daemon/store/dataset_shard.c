@@ -147,18 +147,23 @@ static int missing(struct choice *choice, uint32_t record, const struct dataset_
 }
 
 /* Does the record have all fields? Otherwise the first one that it lacks goes to *lacks. */
-static bool has_fields(struct choice *choice, uint32_t record,
-                       const struct index_part *parts[DATASET_FIELDS_MAX],
+static bool has_fields(struct choice *choice, uint32_t record, uint64_t sizes[DATASET_FIELDS_MAX],
                        const struct dataset_field **lacks)
 {
     const uint32_t *wanted = choice->shard->wanted;
     for (size_t f = 0; f < choice->nfields; f++) {
         const struct dataset_field *field = &choice->fields[f];
-        parts[f] = dataset_shard_part(choice->shard, record, wanted, field->nfrom);
-        if (!parts[f]) {
+        if (field->nfrom == 0) {
+            sizes[f] = strlen(index_key(choice->shard->index, record));
+            continue;
+        }
+        const struct index_part *part =
+            dataset_shard_part(choice->shard, record, wanted, field->nfrom);
+        if (!part) {
             *lacks = field;
             return false;
         }
+        sizes[f] = part->size;
         wanted += field->nfrom;
     }
     return true;
@@ -184,7 +189,7 @@ static void hash_record(struct choice *choice, uint32_t record)
 static int choose_record(struct choice *choice, uint32_t record)
 {
     struct dataset_shard *shard = choice->shard;
-    const struct index_part *parts[DATASET_FIELDS_MAX];
+    uint64_t sizes[DATASET_FIELDS_MAX];
     const struct dataset_field *lacks;
     if (choice->unwanted && exclude_has(choice->unwanted, index_key(shard->index, record))) {
         shard->unwanted++;
@@ -192,13 +197,13 @@ static int choose_record(struct choice *choice, uint32_t record)
     }
     if (index_record(shard->index, record)->fault)
         return exclude(shard, record);
-    if (!has_fields(choice, record, parts, &lacks)) {
+    if (!has_fields(choice, record, sizes, &lacks)) {
         int rc = missing(choice, record, lacks);
         return rc ? rc : exclude(shard, record);
     }
     for (size_t f = 0; f < choice->nfields; f++)
-        if (parts[f]->size > shard->part_max[f])
-            shard->part_max[f] = parts[f]->size;
+        if (sizes[f] > shard->part_max[f])
+            shard->part_max[f] = sizes[f];
     hash_record(choice, record);
     return 0;
 }

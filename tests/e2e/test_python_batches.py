@@ -60,6 +60,18 @@ class Values(PythonCase):
         with self.assertRaisesRegex(ValueError, "two fields have the same name"):
             next(iter(self.loader(names={"image": "label"}, job="twice")))
 
+    def test_keys(self):
+        """Of each row, as dataloadctl lists them."""
+        fields = [{"name": "image", "kind": "image", "from": "jpg"}, {"name": "key", "kind": "key"}]
+        self.serve(feed={"fields": fields})
+        for as_ in ("numpy", "torch", "dlpack"):
+            loader = self.loader(as_=as_, job=as_)
+            for step, batch in enumerate(loader):
+                rows = json.loads(self.ctl("batch", "feed", "--batch", BATCH, "--step", step, "--json").stdout)["rows"]
+                pair = batch["key"] if as_ != "dlpack" else tuple(numpy.asarray(field) for field in batch["key"])
+                self.assertEqual(dataload.texts(pair), [row["key"] for row in rows])
+            self.assertEqual(step, STEPS - 1)
+
     def test_float(self):
         """dtype, mean and std give what the feed itself makes, bit for bit."""
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

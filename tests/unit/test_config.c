@@ -224,6 +224,7 @@ static const struct {
     {FEED "    mean: [1, 2]\n", {"mean", "3 numbers"}},
     {FEED "    mean: [0, 0, 0.5]\n", {"F:", "mean and std", "float32_nchw"}},
     {FEED "    std: [1, 2, 1]\n    output: uint8_nchw\n", {"F:", "mean and std", "float32_nchw"}},
+    {FEED "    fields: [{name: k, kind: key, from: jpg}]\n", {"F:", "k", "no from"}},
     {"feeds: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]\n", {"deep"}},
     {"feeds: {\n", {"F:", "not valid YAML"}},
     {"workers: \"\\0\"\n" FEED, {"workers"}},

@@ -9,6 +9,7 @@
 Needs neither torch nor numpy to be imported; a Loader imports what its `as_` names.
 """
 from ._dataload import version as __version__
+from .convert import texts
 from .errors import AllSlotsHeld, BadSample, DaemonGone, Error, Forked, NoSuchFeed, NotPermitted, RankTaken, ResumeRefused, Timeout
 from .feeds import Feed
 from .loader import Loader
@@ -17,4 +18,4 @@ from .ranks import WrongRank
 from .spawn import DaemonFailed, FeedsDiffer
 
 __all__ = ["AllSlotsHeld", "BadSample", "DaemonFailed", "DaemonGone", "Error", "Feed", "FeedsDiffer", "Forked", "Loader", "Measurement",
-           "NoSuchFeed", "NotPermitted", "RankTaken", "ResumeRefused", "Timeout", "WrongRank", "measure"]
+           "NoSuchFeed", "NotPermitted", "RankTaken", "ResumeRefused", "Timeout", "WrongRank", "measure", "texts"]

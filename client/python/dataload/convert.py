@@ -43,6 +43,12 @@ class Scale:
         return False
 
 
+def texts(ragged):
+    """Rows of a ragged field (data, offsets) as a list of str: of a field of kind key, or of texts."""
+    data, offsets = bytes(ragged[0].tolist()), ragged[1].tolist()
+    return [data[begin:end].decode(errors="surrogateescape") for begin, end in zip(offsets, offsets[1:])]
+
+
 def is_nhwc(shape, dtype):
     return len(shape) == 4 and dtype == "uint8" and shape[3] == 3
 
