@@ -138,6 +138,7 @@ START_TEST(a_member_comes_late)
 END_TEST
 
 static uv_sem_t held_up;
+static int still_held;
 
 static void hold_up(uv_work_t *work)
 {
@@ -148,6 +149,7 @@ static void hold_up(uv_work_t *work)
 static void done(uv_work_t *work, int status)
 {
     (void)work, (void)status;
+    still_held--;
 }
 
 /* While its attach takes its time, what it comes back for waits for it. */
@@ -157,8 +159,8 @@ START_TEST(what_it_comes_back_for_is_kept)
     uv_sem_init(&held_up, 0);
     come_back(0, 3);
     expect_place(0, 3);
-    for (int i = 0; i < 4; i++)
-        uv_queue_work(rig_control->options.loop, &work[i], hold_up, done);
+    for (still_held = 0; still_held < 4; still_held++)
+        uv_queue_work(rig_control->options.loop, &work[still_held], hold_up, done);
     come_back(1, 3);
     for (uint64_t step = 3; step < 3 + SLOTS; step++)
         read_on(peers[0], step);
@@ -166,6 +168,8 @@ START_TEST(what_it_comes_back_for_is_kept)
     ck_assert(!has_news(peers[0]));
     for (int i = 0; i < 4; i++)
         uv_sem_post(&held_up);
+    while (still_held)
+        rig_turn();
     expect_place(1, 3);
     read_on(peers[1], 3);
     read_on(peers[0], 3 + SLOTS);
