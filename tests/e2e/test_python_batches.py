@@ -1,6 +1,7 @@
 """What a Loader hands out: the values that the C client sees, in the shape that each framework likes."""
 import ctypes
 import ctypes.util
+import itertools
 import threading
 
 from python_case import *
@@ -305,6 +306,19 @@ class Passes(PythonCase):
         for wrong in ({"schema": 2, "token": "x"}, {"token": "x"}, 5):
             with self.assertRaisesRegex(ValueError, "not a state"):
                 self.loader(resume=wrong)
+
+    def test_state_where_it_is(self):
+        """Of a pass that was left: the next one is its rest, not the next epoch."""
+        self.serve()
+        loader, found = self.loader(names={"index": "index"}), []
+        for taken in (5, 8):
+            for batch in itertools.islice(loader, taken - len(found)):
+                found.append(batch["index"].tolist())
+            loader.load_state_dict(loader.state_dict())
+            self.assertEqual((loader.epoch, len(loader)), (0, STEPS - taken))
+        found += [batch["index"].tolist() for batch in loader]
+        self.assertEqual(found, [batch["index"].tolist() for batch in self.loader(names={"index": "index"}, job="whole")])
+        self.assertEqual(loader.epoch, 1)
 
     def test_state_in_another_world(self):
         """Loaders that are there already: each of two ranks loads the state of one, whoever comes first waits for the other."""

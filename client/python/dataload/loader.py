@@ -217,7 +217,7 @@ class Loader:
     def load_state_dict(self, state):
         """Goes on from there, with any world and batch size; each rank of the job has to do the same. A failure closes the Loader."""
         token = token_of(state)
-        if token == self._open().token():
+        if token == self._open().token() and not self._live:
             return
         self._batch = None
         self._handle.close()
