@@ -58,7 +58,7 @@ class Values(PythonCase):
         self.assertEqual(set(renamed), {"pixel_values", "label", "ids"})
         with self.assertRaisesRegex(ValueError, "no field picture, only image, label, valid, index"):
             next(iter(self.loader(names={"picture": "x"}, job="wrong")))
-        with self.assertRaisesRegex(ValueError, "two fields have the same name"):
+        with self.assertRaisesRegex(ValueError, "image and label would both be label"):
             next(iter(self.loader(names={"image": "label"}, job="twice")))
 
     def test_keys(self):

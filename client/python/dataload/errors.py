@@ -51,11 +51,12 @@ HELD = ("{text}; in Python a slot is held as long as any tensor of its batch is 
         "keep a copy instead (tensor.clone(), or Loader(..., copy=True)), or have more slots (Loader(..., slots=N))")
 TAKEN = ("{text}; a Loader of this process keeps its rank until it is closed or has gone, on a GPU until its last tensor has gone too: "
          "close() it, or choose another rank or job")
+NONE_RUNS = "{text}; dataloadd --user --config FILE starts one, and Loader(..., spawn=True) does so by itself"
 
 CODES = {
     errno.ENOENT: (NoSuchFeed, "{text}"),
     errno.EADDRINUSE: (RankTaken, TAKEN),
-    errno.ECONNREFUSED: (DaemonGone, "{text}"),
+    errno.ECONNREFUSED: (DaemonGone, NONE_RUNS),
     errno.ECONNRESET: (DaemonGone, "{text}"),
     errno.EOWNERDEAD: (DaemonGone, "{text}"),
     errno.EBADMSG: (BadSample, "{text}"),
