@@ -47,7 +47,7 @@ static int enter_batch(const struct batch *batch)
     return -1;
 }
 
-/* Tuple of the names in the order of the slot. */
+/* In the order of the slot. */
 static PyObject *names(PyObject *self, PyObject *ignored)
 {
     struct batch *batch = batch_of(self);
