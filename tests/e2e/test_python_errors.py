@@ -111,6 +111,18 @@ class Errors(PythonCase):
         self.assertEqual(count + sum(1 for _ in iterator), 12)
         self.assertEqual((loader.stats()["reconnects"], len(first)), (1, 8))
 
+    def test_left_behind(self):
+        """By a group that waits no longer for the batch that is kept."""
+        self.serve(feed={"share": "mirror", "lag": "detach", "lag_bound": 1})
+        slow, quick = self.loader(), self.loader()
+        iterator = iter(slow)
+        kept = next(iterator)
+        self.assertEqual(sum(1 for _ in quick), 13)
+        with self.assertRaisesRegex(dataload.LeftBehind, "attach anew"):
+            while next(iterator):
+                pass
+        self.assertEqual(len(kept["label"]), 8)
+
     def test_timeout(self):
         self.serve()
         loader = self.loader()

@@ -24,6 +24,10 @@ class DaemonGone(Error):
     """No daemon is running, or it went away and did not come back."""
 
 
+class LeftBehind(Error):
+    """The group has gone on without this trainer, which kept a batch for too long (lag: detach)."""
+
+
 class BadSample(Error):
     """A sample is bad, and the feed says that this is an error. The next batch can still be asked for."""
 
@@ -74,6 +78,8 @@ def for_code(code, text, resume=False):
     kind, words = CODES.get(code, (Error, "{text}"))
     if resume and code == errno.EINVAL and ("token" in text or "resume" in text):
         kind = ResumeRefused
+    if code == errno.ESTALE and "lag: detach" in text:
+        kind = LeftBehind
     error = kind(words.format(text=text))
     error.errno = code
     return error
