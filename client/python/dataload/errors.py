@@ -51,8 +51,9 @@ class Forked(Error):
 FORKED = ("a Loader cannot be used in a process forked from the one that opened it ({text}), such as a worker of a DataLoader: "
           "the daemon already decodes in parallel, so iterate over the Loader itself, or give num_workers=0; "
           "a process that trains makes a Loader of its own")
-HELD = ("{text}; in Python a slot is held as long as any tensor of its batch is alive: drop old batches (also those in lists), "
-        "keep a copy instead (tensor.clone(), or Loader(..., copy=True)), or have more slots (Loader(..., slots=N))")
+HELD = ("{text}; in Python a slot is held as long as any tensor of its batch is alive: drop old batches (also those in lists, and losses "
+        "with their graph: keep loss.item()), keep a copy instead (tensor.clone(), or Loader(..., copy=True)), or have more slots "
+        "(Loader(..., slots=N))")
 TAKEN = ("{text}; a Loader of this process keeps its rank until it is closed or has gone, on a GPU until its last tensor has gone too: "
          "close() it, or choose another rank or job")
 NONE_RUNS = "{text}; dataloadd --user --config FILE starts one, and Loader(..., spawn=True) does so by itself"
