@@ -19,6 +19,13 @@ class Errors(PythonCase):
             with self.assertRaises(dataload.Error):
                 self.loader(**options)
 
+    def test_texts_that_are_cut(self):
+        """Wherever the library cuts a text, the exception is that of what has failed."""
+        self.serve()
+        for start in ("/", "/x"):
+            with self.assertRaises(dataload.Error):
+                dataload.Loader("feed", socket=start + "é" * 2000, as_="numpy")
+
     def test_numbers(self):
         """What C takes for "none given" is refused, what Python takes for a number is none."""
         self.serve()
