@@ -320,6 +320,32 @@ class Passes(PythonCase):
         self.assertEqual(found, [batch["index"].tolist() for batch in self.loader(names={"index": "index"}, job="whole")])
         self.assertEqual(loader.epoch, 1)
 
+    def test_state_after_an_interrupt(self):
+        """A batch that came, but not to the loop, is still to come."""
+        self.serve()
+        loader = self.loader(names={"index": "index"})
+        whole = [batch["index"].tolist() for batch in self.loader(names={"index": "index"}, job="whole")]
+        iterator = iter(loader)
+        found = [next(iterator)["index"].tolist() for _ in range(3)]
+        state, convert = loader.state_dict(), loader._convert
+
+        def interrupted(batch):
+            raise KeyboardInterrupt
+
+        loader._convert = interrupted
+        with self.assertRaises(KeyboardInterrupt):
+            next(iterator)
+        loader._convert = convert
+        self.assertEqual(loader.state_dict(), state)
+        loader.load_state_dict(state)
+        found += [batch["index"].tolist() for batch in loader]
+        self.assertEqual(found, whole)
+        loader._convert = interrupted
+        with self.assertRaises(KeyboardInterrupt):
+            next(iter(loader))
+        loader.close()
+        self.assertEqual(json.loads(loader.state_dict()["token"])["next"], 0)
+
     def test_state_in_another_world(self):
         """Loaders that are there already: each of two ranks loads the state of one, whoever comes first waits for the other."""
         self.serve()

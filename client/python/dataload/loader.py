@@ -122,6 +122,7 @@ class Loader:
         self._chosen = None    # epoch of the next pass, chosen during one
         self._warned = False
         self._batch = None     # the loop's
+        self._before = None    # the token before a batch that the loop has not got: what made tensors of it was interrupted
 
     def _open(self):
         if self._handle is None:
@@ -134,7 +135,7 @@ class Loader:
         self._open()
         if self._live:
             self._skip_rest()
-        self._live, self._batch = False, None
+        self._live, self._batch, self._before = False, None, None
         self._pass += 1
         return _Pass(self, self._pass)
 
@@ -202,7 +203,7 @@ class Loader:
             self._chosen = epoch
             return
         self._open().set_epoch(epoch)
-        self._epoch = epoch
+        self._epoch, self._before = epoch, None
 
     @property
     def epoch(self):
@@ -213,7 +214,7 @@ class Loader:
 
     def state_dict(self):
         """Where a run goes on after the last batch that the loop has got; small, and fit for JSON."""
-        return {"schema": STATE_SCHEMA, "token": self._token or self._open().token()}
+        return {"schema": STATE_SCHEMA, "token": self._token or self._before or self._open().token()}
 
     def load_state_dict(self, state):
         """Goes on from there, with any world and batch size; each rank of the job has to do the same. A failure closes the Loader."""
@@ -264,7 +265,7 @@ class Loader:
             return
         self._batch = None
         try:
-            self._token = handle.token()
+            self._token = self._before or handle.token()
         except Error:  # of a forked child
             pass
         handle.close()
@@ -305,11 +306,20 @@ class _Pass:
             raise StopIteration
         if loader._pass != self._number:
             raise Error("another pass over this Loader has begun: one iterator at a time")
-        batch = loader._next()
+        before = loader._open().token()
+        try:
+            batch = loader._next()
+            made = batch and loader._convert(batch)
+        except Error:
+            raise
+        except BaseException:
+            loader._before = before
+            raise
         if batch is None:
             self._loader = None
             raise StopIteration
-        return loader._convert(batch)
+        loader._before = None
+        return made
 
     def __del__(self):
         loader = self._loader
