@@ -47,7 +47,7 @@ static int enter_batch(const struct batch *batch)
     return -1;
 }
 
-/* Tuple of the names in the order of the slot. */
+/* In the order of the slot. */
 static PyObject *names(PyObject *self, PyObject *ignored)
 {
     struct batch *batch = batch_of(self);
@@ -114,9 +114,11 @@ static PyObject *convert(PyObject *self, PyObject *args)
     void *to = PyLong_AsVoidPtr(address), *queue = PyLong_AsVoidPtr(stream);
     if (PyErr_Occurred() || enter_batch(batch) < 0)
         return NULL;
-    int r = hold_add_stream(batch->hold, queue);
-    if (r == 0)
-        r = dataload_batch_convert(batch->hold->batch, name, to, bytes, (dataload_dtype)dtype, mean,
+    if (hold_add_stream(batch->hold, queue) < 0) {
+        link_unlock(link);
+        return raise_code(-ENOSPC, "one batch is used on too many streams", false);
+    }
+    int r = dataload_batch_convert(batch->hold->batch, name, to, bytes, (dataload_dtype)dtype, mean,
                                    std, queue);
     if (r < 0)
         return raise_last(link, r);

@@ -164,8 +164,10 @@ static void look(struct link *link, struct look *look)
     if (look->result == 0) {
         read_facts(link->handle, batch, &look->facts);
         look->hold = hold_new(link, batch);
-        if (!look->hold)
-            look->result = -ENOMEM;
+    }
+    if (look->result == 0 && !look->hold) {
+        look->result = -ENOMEM;
+        snprintf(look->text, sizeof look->text, "out of memory");
     }
     link_unlock(link);
 }

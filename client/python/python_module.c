@@ -6,13 +6,25 @@
 
 PyTypeObject *handle_type, *batch_type, *field_type;
 
-PyObject *raise_code(int code, const char *text, bool resume)
+/* The exception, not raised yet. */
+static PyObject *error_for(int code, const char *text, bool resume)
 {
     PyObject *module = PyImport_ImportModule("dataload.errors");
     if (!module)
         return NULL;
-    PyObject *error = PyObject_CallMethod(module, "for_code", "isi", -code, text, (int)resume);
+    /* A long text is cut, maybe within a character. */
+    PyObject *words = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"),
+             *error = NULL;
+    if (words)
+        error = PyObject_CallMethod(module, "for_code", "iOi", -code, words, (int)resume);
+    Py_XDECREF(words);
     Py_DECREF(module);
+    return error;
+}
+
+PyObject *raise_code(int code, const char *text, bool resume)
+{
+    PyObject *error = error_for(code, text, resume);
     if (!error)
         return NULL;
     PyErr_SetObject((PyObject *)Py_TYPE(error), error);

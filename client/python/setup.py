@@ -19,6 +19,8 @@ class CMakeBuild(build_ext):
     def build_extension(self, ext):
         build, made = pathlib.Path(self.build_temp).resolve(), pathlib.Path(self.get_ext_fullpath(ext.name)).resolve()
         made.parent.mkdir(parents=True, exist_ok=True)
+        if not shutil.which("cmake"):
+            sys.exit(f"there is no cmake here, which the build of dataload takes: install the packages of packages_build in {PROJECT}/cmake/packages.sh")
         subprocess.run(["cmake", "-S", PROJECT, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DDATALOADD_TESTS=OFF",
                         "-DDATALOADD_PYTHON=ON", "-DDATALOADD_SYSTEMD=OFF",
                         f"-DPython3_EXECUTABLE={sys.executable}", f"-DDATALOADD_PYTHON_OUTPUT={made.parent}"], check=True)

@@ -39,7 +39,7 @@ class PythonCase(Case):
         self.start_daemon()
 
     def loader(self, feed="feed", **options):
-        loader = dataload.Loader(feed, socket=str(self.socket), **{"as_": "numpy", **options})
+        loader = dataload.Loader(feed, socket=self.socket, **{"as_": "numpy", **options})
         self.addCleanup(loader.close)
         return loader
 

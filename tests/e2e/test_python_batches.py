@@ -1,6 +1,7 @@
 """What a Loader hands out: the values that the C client sees, in the shape that each framework likes."""
 import ctypes
 import ctypes.util
+import itertools
 import threading
 
 from python_case import *
@@ -57,7 +58,7 @@ class Values(PythonCase):
         self.assertEqual(set(renamed), {"pixel_values", "label", "ids"})
         with self.assertRaisesRegex(ValueError, "no field picture, only image, label, valid, index"):
             next(iter(self.loader(names={"picture": "x"}, job="wrong")))
-        with self.assertRaisesRegex(ValueError, "two fields have the same name"):
+        with self.assertRaisesRegex(ValueError, "image and label would both be label"):
             next(iter(self.loader(names={"image": "label"}, job="twice")))
 
     def test_keys(self):
@@ -305,6 +306,45 @@ class Passes(PythonCase):
         for wrong in ({"schema": 2, "token": "x"}, {"token": "x"}, 5):
             with self.assertRaisesRegex(ValueError, "not a state"):
                 self.loader(resume=wrong)
+
+    def test_state_where_it_is(self):
+        """Of a pass that was left: the next one is its rest, not the next epoch."""
+        self.serve()
+        loader, found = self.loader(names={"index": "index"}), []
+        for taken in (5, 8):
+            for batch in itertools.islice(loader, taken - len(found)):
+                found.append(batch["index"].tolist())
+            loader.load_state_dict(loader.state_dict())
+            self.assertEqual((loader.epoch, len(loader)), (0, STEPS - taken))
+        found += [batch["index"].tolist() for batch in loader]
+        self.assertEqual(found, [batch["index"].tolist() for batch in self.loader(names={"index": "index"}, job="whole")])
+        self.assertEqual(loader.epoch, 1)
+
+    def test_state_after_an_interrupt(self):
+        """A batch that came, but not to the loop, is still to come."""
+        self.serve()
+        loader = self.loader(names={"index": "index"})
+        whole = [batch["index"].tolist() for batch in self.loader(names={"index": "index"}, job="whole")]
+        iterator = iter(loader)
+        found = [next(iterator)["index"].tolist() for _ in range(3)]
+        state, convert = loader.state_dict(), loader._convert
+
+        def interrupted(batch):
+            raise KeyboardInterrupt
+
+        loader._convert = interrupted
+        with self.assertRaises(KeyboardInterrupt):
+            next(iterator)
+        loader._convert = convert
+        self.assertEqual(loader.state_dict(), state)
+        loader.load_state_dict(state)
+        found += [batch["index"].tolist() for batch in loader]
+        self.assertEqual(found, whole)
+        loader._convert = interrupted
+        with self.assertRaises(KeyboardInterrupt):
+            next(iter(loader))
+        loader.close()
+        self.assertEqual(json.loads(loader.state_dict()["token"])["next"], 0)
 
     def test_state_in_another_world(self):
         """Loaders that are there already: each of two ranks loads the state of one, whoever comes first waits for the other."""

@@ -170,7 +170,7 @@ class Lifetime(PythonCase):
         self.serve()
         loader = self.loader()
         kept = []
-        with self.assertWarnsRegex(RuntimeWarning, r"holds all 4 slots.*tensor\.clone\(\).*copy=True.*slots=N"):
+        with self.assertWarnsRegex(RuntimeWarning, r"holds all 4 slots.*loss\.item\(\).*tensor\.clone\(\).*copy=True.*slots=N"):
             with self.assertRaisesRegex(dataload.AllSlotsHeld, "holds all 4 slots"):
                 for batch in loader:
                     kept.append(batch)

@@ -59,6 +59,9 @@ class Adapter(PythonCase):
         with self.assertRaisesRegex(ValueError, "sampler"):  # PyTorch's own
             DataLoader(self.dataset, batch_size=None, sampler=DistributedSampler(self.dataset, num_replicas=2, rank=0))
         self.assertEqual(len(ids(DataLoader(self.dataset, batch_size=None))), STEPS)
+        for options in ({}, {"batch_size": None}, {"num_workers": 1}):
+            with self.assertRaisesRegex(TypeError, r"DataLoader\(dataload.torch.IterableDataset\(loader\), batch_size=None, num_workers=0\)"):
+                next(iter(DataLoader(self.dataset.loader, **options)))
 
     def test_process_group(self):
         """Without a launcher the ranks are those of torch.distributed."""

@@ -10,12 +10,12 @@ Needs neither torch nor numpy to be imported; a Loader imports what its `as_` na
 """
 from ._dataload import version as __version__
 from .convert import texts
-from .errors import AllSlotsHeld, BadSample, DaemonGone, Error, Forked, NoSuchFeed, NotPermitted, RankTaken, ResumeRefused, Timeout
+from .errors import AllSlotsHeld, BadSample, DaemonGone, Error, Forked, LeftBehind, NoSuchFeed, NotPermitted, RankTaken, ResumeRefused, Timeout
 from .feeds import Feed
 from .loader import Loader
 from .measure import Measurement, measure
 from .ranks import WrongRank
 from .spawn import DaemonFailed, FeedsDiffer
 
-__all__ = ["AllSlotsHeld", "BadSample", "DaemonFailed", "DaemonGone", "Error", "Feed", "FeedsDiffer", "Forked", "Loader", "Measurement",
-           "NoSuchFeed", "NotPermitted", "RankTaken", "ResumeRefused", "Timeout", "WrongRank", "measure", "texts"]
+__all__ = ["AllSlotsHeld", "BadSample", "DaemonFailed", "DaemonGone", "Error", "Feed", "FeedsDiffer", "Forked", "LeftBehind", "Loader",
+           "Measurement", "NoSuchFeed", "NotPermitted", "RankTaken", "ResumeRefused", "Timeout", "WrongRank", "measure", "texts"]

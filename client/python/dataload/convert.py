@@ -3,6 +3,8 @@
 A kind (`as_`) is a class with one method for each thing to be done; fields are found out once, with the first
 batch, and from then on each is one call. torch, numpy and jax are imported by the kind that needs them.
 """
+import importlib
+import sys
 import warnings
 
 FLOATS = {"float32": 7, "float16": 5, "bfloat16": 6}  # dataload_dtype
@@ -198,6 +200,19 @@ class Jax:
 KINDS = {"torch": Torch, "numpy": Numpy, "jax": Jax, "dlpack": Dlpack}
 
 
+def need(as_):
+    """Imports the framework of a kind."""
+    if as_ == "dlpack":
+        return
+    try:
+        importlib.import_module(as_)
+    except ModuleNotFoundError as missing:
+        if missing.name != as_:
+            raise
+        raise ModuleNotFoundError(f'as_="{as_}" needs {as_}, which {sys.executable} has not: install it there, or choose another as_ of '
+                                  f"{', '.join(KINDS)}", name=as_) from None
+
+
 class Converter:
     """Makes the dict of a batch."""
 
@@ -216,8 +231,10 @@ class Converter:
             key = self.names.get(name, None if name == "index" else name)
             if key is not None:
                 steps.append((key, name, self.maker(batch, name)))
-        if len({key for key, _, _ in steps}) < len(steps):
-            raise ValueError(f"names: two fields have the same name in {', '.join(key for key, _, _ in steps)}")
+        keys = {}
+        for key, name, _ in steps:
+            if keys.setdefault(key, name) != name:
+                raise ValueError(f"names: the fields {keys[key]} and {name} would both be {key}; rename or leave out (None) one of them")
         return steps
 
     def maker(self, batch, name):

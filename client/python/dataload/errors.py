@@ -24,6 +24,10 @@ class DaemonGone(Error):
     """No daemon is running, or it went away and did not come back."""
 
 
+class LeftBehind(Error):
+    """The group has gone on without this trainer, which kept a batch for too long (lag: detach)."""
+
+
 class BadSample(Error):
     """A sample is bad, and the feed says that this is an error. The next batch can still be asked for."""
 
@@ -47,15 +51,17 @@ class Forked(Error):
 FORKED = ("a Loader cannot be used in a process forked from the one that opened it ({text}), such as a worker of a DataLoader: "
           "the daemon already decodes in parallel, so iterate over the Loader itself, or give num_workers=0; "
           "a process that trains makes a Loader of its own")
-HELD = ("{text}; in Python a slot is held as long as any tensor of its batch is alive: drop old batches (also those in lists), "
-        "keep a copy instead (tensor.clone(), or Loader(..., copy=True)), or have more slots (Loader(..., slots=N))")
+HELD = ("{text}; in Python a slot is held as long as any tensor of its batch is alive: drop old batches (also those in lists, and losses "
+        "with their graph: keep loss.item()), keep a copy instead (tensor.clone(), or Loader(..., copy=True)), or have more slots "
+        "(Loader(..., slots=N))")
 TAKEN = ("{text}; a Loader of this process keeps its rank until it is closed or has gone, on a GPU until its last tensor has gone too: "
          "close() it, or choose another rank or job")
+NONE_RUNS = "{text}; dataloadd --user --config FILE starts one, and Loader(..., spawn=True) does so by itself"
 
 CODES = {
     errno.ENOENT: (NoSuchFeed, "{text}"),
     errno.EADDRINUSE: (RankTaken, TAKEN),
-    errno.ECONNREFUSED: (DaemonGone, "{text}"),
+    errno.ECONNREFUSED: (DaemonGone, NONE_RUNS),
     errno.ECONNRESET: (DaemonGone, "{text}"),
     errno.EOWNERDEAD: (DaemonGone, "{text}"),
     errno.EBADMSG: (BadSample, "{text}"),
@@ -73,6 +79,8 @@ def for_code(code, text, resume=False):
     kind, words = CODES.get(code, (Error, "{text}"))
     if resume and code == errno.EINVAL and ("token" in text or "resume" in text):
         kind = ResumeRefused
+    if code == errno.ESTALE and "lag: detach" in text:
+        kind = LeftBehind
     error = kind(words.format(text=text))
     error.errno = code
     return error

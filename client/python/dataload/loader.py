@@ -9,7 +9,8 @@ import warnings
 from . import explain as explain_
 from . import measure
 from ._dataload import Handle
-from .convert import KINDS, Converter, Scale
+from .arguments import count, milliseconds
+from .convert import KINDS, Converter, Scale, need
 from .errors import AllSlotsHeld, Error, ResumeRefused, Timeout, for_code
 from .target import find_target
 
@@ -61,10 +62,6 @@ def token_of(state):
     raise ValueError(f"not a state of a Loader: {state!r:.200}; give what state_dict() has returned, or \"last\"")
 
 
-def milliseconds(timeout):
-    return -1 if timeout is None else max(1, round(timeout * 1000))
-
-
 class Loader:
     """One trainer's batches of a feed of dataloadd: an iterable of dicts of tensors. One pass is one epoch.
 
@@ -96,15 +93,17 @@ class Loader:
         self._handle = None
         if as_ not in KINDS:
             raise ValueError(f"as_={as_!r} is none of {', '.join(KINDS)}")
+        need(as_)
         scale = Scale(dtype, mean, std)
         place, gpu = place_of(device, as_)
         feed, socket, ranks = find_target(feed, rank, world, job, spawn, config, socket, timeout)
-        numbers = {"rank": ranks.rank, "world": ranks.world, "batch": batch_size, "seed": seed, "epoch": epoch or None, "slots": slots}
-        self._feed, self._socket = feed, socket
+        numbers = {"rank": ranks.rank, "world": ranks.world, "batch": count("batch_size", batch_size), "seed": count("seed", seed),
+                   "epoch": count("epoch", epoch) or None, "slots": count("slots", slots)}
+        self._feed, self._socket = feed, socket and os.fspath(socket)
         self.timeout = timeout
-        self._options = {"socket": socket, "job": job, "group": group, "timeout_ms": milliseconds(timeout), "device": place, "gpu": gpu,
+        self._options = {"socket": self._socket, "job": job, "group": group, "timeout_ms": milliseconds(timeout), "device": place, "gpu": gpu,
                          "program": os.path.basename(sys.argv[0] or "python3") or "python3",
-                         **{name: int(value) for name, value in numbers.items() if value is not None}}
+                         **{name: value for name, value in numbers.items() if value is not None}}
         self._attach(token_of(resume))
         try:
             self._convert = Converter(as_, scale, copy, self.info["shared"], names)
@@ -123,10 +122,11 @@ class Loader:
         self._chosen = None    # epoch of the next pass, chosen during one
         self._warned = False
         self._batch = None     # the loop's
+        self._before = None    # the token before a batch that the loop has not got: what made tensors of it was interrupted
 
     def _open(self):
         if self._handle is None:
-            raise Error("this Loader is closed")
+            raise Error("this Loader is closed: make another, with resume=state_dict() of this one to go on where it was")
         return self._handle
 
     # Passes.
@@ -135,7 +135,7 @@ class Loader:
         self._open()
         if self._live:
             self._skip_rest()
-        self._live, self._batch = False, None
+        self._live, self._batch, self._before = False, None, None
         self._pass += 1
         return _Pass(self, self._pass)
 
@@ -189,7 +189,8 @@ class Loader:
             held = None  # the exception has this frame, and so the batch of the frame before
 
     def _overdue(self, timeout):
-        return for_code(timeout.errno, f"no batch of feed {self._feed} within {self.timeout:g} s: {self.explain()}")
+        why = str(timeout).partition("; ")[2] or self.explain()  # the library says it where the daemon has gone
+        return for_code(timeout.errno, f"no batch of feed {self._feed} within {self.timeout:g} s: {why}")
 
     def __len__(self):
         """Batches of this trainer in the pass under way, else in the next one."""
@@ -197,11 +198,12 @@ class Loader:
 
     def set_epoch(self, epoch):
         """The next pass is this epoch, as with DistributedSampler. Without it each pass is the next epoch."""
+        epoch = count("epoch", epoch)
         if self._live:
-            self._chosen = int(epoch)
+            self._chosen = epoch
             return
-        self._open().set_epoch(int(epoch))
-        self._epoch = int(epoch)
+        self._open().set_epoch(epoch)
+        self._epoch, self._before = epoch, None
 
     @property
     def epoch(self):
@@ -212,12 +214,12 @@ class Loader:
 
     def state_dict(self):
         """Where a run goes on after the last batch that the loop has got; small, and fit for JSON."""
-        return {"schema": STATE_SCHEMA, "token": self._token or self._open().token()}
+        return {"schema": STATE_SCHEMA, "token": self._token or self._before or self._open().token()}
 
     def load_state_dict(self, state):
         """Goes on from there, with any world and batch size; each rank of the job has to do the same. A failure closes the Loader."""
         token = token_of(state)
-        if token == self._open().token():
+        if token == self._open().token() and not self._live:
             return
         self._batch = None
         self._handle.close()
@@ -263,7 +265,7 @@ class Loader:
             return
         self._batch = None
         try:
-            self._token = handle.token()
+            self._token = self._before or handle.token()
         except Error:  # of a forked child
             pass
         handle.close()
@@ -273,6 +275,10 @@ class Loader:
 
     def __exit__(self, *_):
         self.close()
+
+    def __getitem__(self, number):
+        raise TypeError("a Loader is iterated over and has no item by number, which a DataLoader asks of it: for batch in loader, or "
+                        "DataLoader(dataload.torch.IterableDataset(loader), batch_size=None, num_workers=0)")
 
     def __reduce__(self):
         raise TypeError("a Loader cannot be pickled or copied: it is a connection of this process to the daemon. A process that trains makes "
@@ -300,11 +306,20 @@ class _Pass:
             raise StopIteration
         if loader._pass != self._number:
             raise Error("another pass over this Loader has begun: one iterator at a time")
-        batch = loader._next()
+        before = loader._open().token()
+        try:
+            batch = loader._next()
+            made = batch and loader._convert(batch)
+        except Error:
+            raise
+        except BaseException:
+            loader._before = before
+            raise
         if batch is None:
             self._loader = None
             raise StopIteration
-        return loader._convert(batch)
+        loader._before = None
+        return made
 
     def __del__(self):
         loader = self._loader

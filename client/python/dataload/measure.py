@@ -127,7 +127,7 @@ class Measurement:
         lines = [f"compute only {self.compute:10.0f} samples/s  (one batch again and again)",
                  f"input only   {self.input:10.0f} samples/s  ({workers})",
                  f"real loop    {self.real:10.0f} samples/s",
-                 f"{self.limit} limits: {self.advice()}"]
+                 f"{'the input' if self.limit == 'unknown' else self.limit} limits: {self.advice()}"]
         if self.real < 0.8 * min(self.compute, self.input):
             lines.append("together they are slower than either: trainer and workers want the same cores or the same memory bandwidth")
         return "\n".join(lines)
@@ -138,6 +138,8 @@ def measure(loader, step_fn, steps=50, seconds=5.0, file=None):
     and how many workers would be enough. Before each count it takes as many steps as there are slots: what was ready
     beforehand does not count. The steps are real ones: a model trains by them. Returns the Measurement.
     """
+    if steps < 1:
+        raise ValueError(f"steps={steps}: at least 1 is to be measured")
     with beside(loader) as other:
         batches, taken, warm = endless(other), samples_of(other), other.info["slots"]
         again = itertools.repeat(next(batches))

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Optional
 
+from .arguments import whole_number
 from .errors import Error
 
 __all__ = ["Ranks", "WrongRank", "find_ranks", "job_name"]
@@ -158,17 +159,11 @@ def _check(rank: int, world: int, said_rank: str, said_world: str) -> None:
         raise WrongRank(f"{said_rank}, but {said_world}: ranks go from 0 to {world - 1}")
 
 
-def _whole_number(name: str, value) -> Optional[int]:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise TypeError(f"{name}={value!r}: a whole number is wanted")
-
-
 def find_ranks(rank: Optional[int] = None, world: Optional[int] = None, job: Optional[str] = None,
                env: Optional[Mapping[str, str]] = None) -> Ranks:
     """Arguments win over the environment. WrongRank names the two that contradict each other, or what is missing."""
     env = os.environ if env is None else env
-    rank, world = _whole_number("rank", rank), _whole_number("world", world)
+    rank, world = whole_number("rank", rank), whole_number("world", world)
     given = [name for name, value in (("rank", rank), ("world", world)) if value is not None]
     chosen = _choose(env, rank, world)
     said_rank, said_world = f"rank={rank} is given", f"world={world} is given"

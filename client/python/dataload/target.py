@@ -1,6 +1,7 @@
 """Where a Loader attaches: which feed of which daemon, and as whom."""
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from typing import NamedTuple, Optional
@@ -58,5 +59,5 @@ def find_target(feed, rank=None, world=None, job=None, spawn=False, config=None,
     if spawn:
         if socket is not None:
             raise TypeError("socket= names a daemon that runs already, and spawn=True starts one: give one of them")
-        socket = daemon_for(feeds, ranks.job, 60.0 if timeout is None else timeout)
+        socket = daemon_for(feeds, ranks.job, 60.0 if timeout in (None, math.inf) else timeout)
     return Target(feed.name if isinstance(feed, Feed) else feed, socket, ranks)
