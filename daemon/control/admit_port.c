@@ -65,6 +65,7 @@ static void enter(struct admit *admit)
     struct refusal refusal = group->stop;
     struct feed_place first, from = feed_enter_port(group->feed, admit->ports.ports[0]);
     session->port = (int)admit->ports.ports[0];
+    group_close_ports(group);
     if (refusal.code || place_join(&admit->place, group, from, &first, &refusal))
         admit_fail(admit, refusal.code, refusal.text);
     else
