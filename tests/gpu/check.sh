@@ -4,19 +4,20 @@
 #
 #   tests/gpu/check.sh --pack      where the tree builds: makes build/gpu (7 MB), all that has to be carried along
 #   tests/gpu/check.sh             on the machine: uses build/gpu where it is and runs there, else builds by CMake
-#   tests/gpu/check.sh STEP...     these steps only: facts programs rules limits throughput handoff kills suite kernels pictures
+#   tests/gpu/check.sh STEP...     these steps only: facts programs rules limits throughput handoff kills suite kernels pictures python
 #   tests/gpu/check.sh --dry       the same on the stand-in: shows that the check itself works
 #
-# The machine needs the NVIDIA driver, bash and Python 3; no network, no packages. PyTorch is not among the steps, as there is
-# no Python module yet. Carry the tree and build/gpu (which
+# The machine needs the NVIDIA driver, bash and Python 3, for the step python NumPy too; no network. PyTorch is not among the
+# steps: it is too large to be carried along. Carry the tree and build/gpu (which
 # git ignores). What is written goes to $OUT (else build/gpu-check): rows.tsv, rules.tsv, check.log. Without a GPU: exit 77.
 # The steps are called by their names, and the launcher is text for another shell.
-# shellcheck disable=SC2317,SC2016
+# shellcheck disable=SC2317,SC2016,SC2086
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 tree=$PWD
 out=${OUT:-$tree/build/gpu-check}
-all="facts programs rules limits throughput handoff kills suite kernels pictures"
+all="facts programs rules limits throughput handoff kills suite kernels pictures python"
+targets="dataloadd dataload-pack dataloadctl testclient cuda_standin gpu_probe gpu_limits"
 
 needed_libraries() {
     ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -vE '/lib(c|m|dl|rt|pthread)\.so|libdataload' | sort -u
@@ -33,9 +34,9 @@ launcher() {
 pack() {
     local build=$tree/build/release to=$tree/build/gpu program
     cmake --preset release >/dev/null &&
-        ninja -C "$build" dataloadd dataload-pack dataloadctl testclient cuda_standin gpu_probe gpu_limits || exit
+        ninja -C "$build" $targets python_extension || exit
     rm -rf "$to"
-    mkdir -p "$to"/{bin,lib,pictures,daemon,client,tests/e2e,tests/gpu}
+    mkdir -p "$to"/{bin,lib,pictures,daemon,client/python/{lib,dataload},tests/e2e,tests/gpu}
     for program in daemon/dataloadd daemon/dataload-pack client/dataloadctl tests/e2e/testclient tests/gpu/gpu_probe tests/gpu/gpu_limits; do
         install -s "$build/$program" "$to/bin"
         launcher "$program" >"$to/$program"
@@ -43,6 +44,8 @@ pack() {
     done
     cp -P "$build"/client/libdataload.so* "$to/lib/"
     cp -RP "$build/cuda_standin" "$to/"
+    cp -L "$build"/client/python/dataload/* "$to/client/python/dataload/"
+    needed_libraries "$to"/client/python/dataload/*.so | xargs cp -Lt "$to/client/python/lib"
     needed_libraries "$build/daemon/dataloadd" "$build/tests/e2e/testclient" | xargs cp -Lt "$to/lib"
     PYTHONPATH=$tree/tests/e2e /usr/bin/python3 -B - "$to/pictures" <<'PYTHON' || exit
 import pathlib, sys
@@ -61,7 +64,8 @@ find_build() {
     echo "the programs of build/gpu do not run here: building" | tee -a "$out/check.log"
     build=$tree/build/release
     cmake --preset release >>"$out/check.log" 2>&1 &&
-        ninja -C "$build" dataloadd dataload-pack dataloadctl testclient cuda_standin gpu_probe gpu_limits >>"$out/check.log" 2>&1
+        ninja -C "$build" $targets >>"$out/check.log" 2>&1 || return
+    ninja -C "$build" python_extension >>"$out/check.log" 2>&1 || true # needs headers of Python
 }
 
 # with_driver COMMAND...: with the machine's driver, or in a dry run the stand-in.
@@ -141,6 +145,11 @@ step_throughput() {
 }
 step_handoff() { script tests/gpu/load.py 0 Load.test_handing_on; }
 step_pictures() { script tests/gpu/load.py 0 Load.test_pictures; }
+# The extension's own library, which the machine may lack.
+step_python() {
+    driver=${driver:+$driver:}$build/client/python/lib
+    script tests/e2e/test_python_gpu.py OnGpu.test_values OnGpu.test_convert OnGpu.test_closed_with_tensors_alive
+}
 step_kernels() { script tests/e2e/test_gpu_convert.py Convert.test_values; }
 
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 2>/dev/null || echo 0; }
