@@ -55,7 +55,7 @@ void attach_overdue(struct dataload *handle);
 
 /* offer.c: the memory that an AttachReply comes with. */
 /* Maps it: true; else the attachment has ended, or, of a GPU's memory, the daemon is told that it
- * cannot be read and answers by another AttachReply, or an error. */
+ * cannot be read, and is not mapped, and answers by another AttachReply, or an error. */
 bool offer_take(struct dataload *handle, const Dlp__AttachReply *reply,
                 const struct dlp_layout *layout, const int *fds, size_t nfds, struct mapping **out);
 

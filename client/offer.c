@@ -38,6 +38,20 @@ static const char *check_offer(const struct dataload *handle, const Dlp__AttachR
     return NULL;
 }
 
+/* Once it has said that it could not map memory by a handle the daemon frees that; the driver of a
+ * context that is lost may have it mapped still. */
+static bool may_stay_mapped(enum dlp_memory memory, const struct device_answer *answer)
+{
+    return memory == DLP_MEMORY_IPC && dlp_cu_result_lost(answer->result);
+}
+
+static void end_lost(struct dataload *handle, const struct device_answer *answer)
+{
+    char text[DLP_TEXT_MAX];
+    int r = device_explain(answer, text, sizeof text);
+    handle_end(handle, r, "memory of the GPU cannot be read: %s", text);
+}
+
 static bool take_cuda(struct dataload *handle, const Dlp__AttachReply *reply,
                       const struct dlp_layout *layout, int fd, struct mapping **out)
 {
@@ -58,6 +72,8 @@ static bool take_cuda(struct dataload *handle, const Dlp__AttachReply *reply,
     int r = mapping_cuda(handle->device, &offer, layout, out, nonce, &answer);
     if (r < 0 && answer.result == DLP_CU_SUCCESS)
         handle_end(handle, r, "out of memory");
+    else if (r < 0 && may_stay_mapped(offer.memory, &answer))
+        end_lost(handle, &answer);
     else
         send_check(handle, reply->offer, r < 0 ? NULL : nonce, &answer);
     if (r == 0 && handle->phase == PHASE_ATTACH)

@@ -162,7 +162,8 @@ void admit_tick(struct admit *admit, uint64_t now)
 {
     switch (admit->stage) {
     case ADMIT_GROUP:
-        tell_who_opens(admit);
+        if (admit->group->state == GROUP_OPENING)
+            tell_who_opens(admit);
         admit_go_on(admit);
         break;
     case ADMIT_GATHER:

@@ -19,12 +19,6 @@ static void on_look(uv_timer_t *timer)
     control_settled(control);
 }
 
-static void wait_for(struct admit *admit, const char *text)
-{
-    admit->stage = ADMIT_GPU;
-    admit_progress(admit, text, 0, 0);
-}
-
 static void wait_for_list(struct admit *admit, uint64_t now)
 {
     struct control *control = admit->session->control;
@@ -32,7 +26,8 @@ static void wait_for_list(struct admit *admit, uint64_t now)
     char text[DLP_TEXT_MAX];
     if (asked < ASKED_NS) {
         uv_timer_start(&control->gpu_look, on_look, LOOK_MS, LOOK_MS);
-        wait_for(admit, "waiting for the NVIDIA driver, which is asked for its GPUs");
+        admit->stage = ADMIT_GPU;
+        admit_progress(admit, "waiting for the NVIDIA driver, which is asked for its GPUs", 0, 0);
         return;
     }
     snprintf(text, sizeof text, "the NVIDIA driver has not said within %.0f s which GPUs there are",
@@ -40,20 +35,18 @@ static void wait_for_list(struct admit *admit, uint64_t now)
     admit_fall_back(admit, text);
 }
 
-static void wait_for_others(struct admit *admit, uint64_t now)
+bool admit_wait_for_others(struct admit *admit, uint64_t now, char text[DLP_TEXT_MAX])
 {
-    char text[DLP_TEXT_MAX];
     uint32_t opens = admit->session->control->gpu_opens;
     if (!admit->gpu_since)
         admit->gpu_since = now;
     bool over = now > admit->gpu_since + OTHERS_NS;
-    snprintf(text, sizeof text, "%s%u other trainer%s whose memory on GPUs is being made%s",
+    snprintf(text, DLP_TEXT_MAX, "%s%u other trainer%s whose memory on GPUs is being made%s",
              over ? "" : "waiting for ", opens, plural(opens),
              over ? " have held this one up for 60 s" : "");
-    if (over)
-        admit_fall_back(admit, text);
-    else
-        wait_for(admit, text);
+    if (!over)
+        admit_progress(admit, text, 0, 0);
+    return !over;
 }
 
 bool admit_may_ask(const struct admit *admit)
@@ -64,14 +57,17 @@ bool admit_may_ask(const struct admit *admit)
 bool admit_wait_for_gpu(struct admit *admit, uint64_t now)
 {
     const struct control *control = admit->session->control;
+    char text[DLP_TEXT_MAX];
     if (admit->group->handoff.kind == DLP_MEMORY_HOST)
         return false;
     if (!gpus_list(control->options.gpus))
         wait_for_list(admit, now);
-    else if (!admit_may_ask(admit))
-        wait_for_others(admit, now);
-    else
+    else if (admit_may_ask(admit))
         return false;
+    else if (admit_wait_for_others(admit, now, text))
+        admit->stage = ADMIT_GPU;
+    else
+        admit_fall_back(admit, text);
     return true;
 }
 

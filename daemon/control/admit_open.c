@@ -119,14 +119,21 @@ void admit_have_feed(struct admit *admit)
     } else {
         admit_begin_stream(admit, admit->first);
     }
-    if (others)
-        wake_others(group);
+    if (!others)
+        return;
+    group_close_ports(group);
+    wake_others(group);
 }
 
+/* Also of an opener that has gone: the others have theirs from the first batch on. */
 static void offer_port(struct admit *admit)
 {
     admit_expect_ports(admit);
     feed_enter_port(admit->feed, 0);
+    if (admit->cancelled) {
+        admit_have_feed(admit);
+        return;
+    }
     admit->session->port = 0;
     admit_wait_for_check(admit, admit->feed, admit->first);
 }
@@ -154,7 +161,7 @@ static bool try_fewer_slots(struct admit *admit)
 /* The feed, or why there is none. */
 static void go_on_with(struct admit *admit, bool gpu)
 {
-    if (admit->feed && gpu && !admit->cancelled)
+    if (admit->feed && gpu)
         offer_port(admit);
     else if (admit->feed)
         admit_have_feed(admit);

@@ -77,6 +77,8 @@ void admit_take_memory(struct admit *admit, uint64_t now);
 /* True: a GPU's driver cannot be asked now. It waits, or has begun to try another way. */
 bool admit_wait_for_gpu(struct admit *admit, uint64_t now);
 bool admit_may_ask(const struct admit *admit); /* no driver holds too many helper threads */
+/* Until it may: false once that has taken too long, text says for whom. */
+bool admit_wait_for_others(struct admit *admit, uint64_t now, char text[DLP_TEXT_MAX]);
 void admit_ask_gpu(struct admit *admit); /* it is asked from now on, until gpu_opens counts down */
 /* The feed is the group's, for good. */
 void admit_have_feed(struct admit *admit);

@@ -65,6 +65,7 @@ static void enter(struct admit *admit)
     struct refusal refusal = group->stop;
     struct feed_place first, from = feed_enter_port(group->feed, admit->ports.ports[0]);
     session->port = (int)admit->ports.ports[0];
+    group_close_ports(group);
     if (refusal.code || place_join(&admit->place, group, from, &first, &refusal))
         admit_fail(admit, refusal.code, refusal.text);
     else
@@ -88,10 +89,24 @@ static void have_port(uv_work_t *work, int status)
     control_settled(control); /* others wait for that */
 }
 
+/* Tries again with the next tick, or earlier. */
+static void wait_to_join(struct admit *admit)
+{
+    const struct group *group = admit->group;
+    char text[DLP_TEXT_MAX];
+    struct error err;
+    admit->stage = ADMIT_GROUP;
+    if (admit_wait_for_others(admit, clock_ns(), text))
+        return;
+    error_set(&err, -ENODEV, "group %s of feed %s has its batches on GPUs, and %s: attach again",
+              group->job->name, group->params.spec->name, text);
+    admit_fail(admit, DLP_ERROR_GPU, err.text);
+}
+
 void admit_join_port(struct admit *admit)
 {
     if (!admit_may_ask(admit)) {
-        admit->stage = ADMIT_GROUP; /* tries again with the next tick, or earlier */
+        wait_to_join(admit);
         return;
     }
     admit_ask_gpu(admit);

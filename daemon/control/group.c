@@ -84,6 +84,16 @@ void group_add(struct group *group, struct session *session)
     group->control->nattached++;
 }
 
+void group_close_ports(struct group *group)
+{
+    if (group->state != GROUP_STREAMING || group->handoff.kind == DLP_MEMORY_HOST)
+        return;
+    for (const struct session *s = group->members; s; s = s->fellow)
+        if (s->admit && s->port < 0)
+            return;
+    feed_close_ports(group->feed);
+}
+
 static void remove_member(struct group *group, struct session *session)
 {
     group->control->totals[group->feed_number].skipped += session->skipped;
@@ -96,6 +106,7 @@ static void remove_member(struct group *group, struct session *session)
     if (session->port >= 0 && group->nmembers && group->feed)
         feed_leave_port(group->feed, (uint32_t)session->port);
     session->port = -1;
+    group_close_ports(group);
 }
 
 void group_tell_members(struct group *group)

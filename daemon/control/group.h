@@ -70,6 +70,8 @@ bool group_stream(struct group *group, struct feed *feed);
 /* The attaching member comes back for the batch of this place: what it lacks from there on, and is
  * here, waits for it. */
 void group_expect(struct session *session, struct feed_place place);
+/* GPUs that no member uses get no batches any more; not while one is on its way to its own. */
+void group_close_ports(struct group *group);
 /* Once a second: how many there are, for those who come back after our end to wait for. */
 void group_tell_members(struct group *group);
 /* Where a member that joins now begins; past the last step lies the next epoch. */

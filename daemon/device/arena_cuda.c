@@ -185,8 +185,23 @@ int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slo
     return code;
 }
 
+/* Members of a group come and go for as long as it lives. */
+static void forget_over(struct arena_cuda *arena)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < arena->nborrowers; i++) {
+        struct borrower *borrower = arena->borrowers[i];
+        if (borrower_over(borrower))
+            borrower_unref(borrower);
+        else
+            arena->borrowers[left++] = borrower;
+    }
+    arena->nborrowers = left;
+}
+
 void arena_cuda_lend(struct arena_cuda *arena, struct borrower *borrower)
 {
+    forget_over(arena);
     arena->borrowers = mem_grow(arena->borrowers, arena->nborrowers + 1, sizeof *arena->borrowers);
     arena->borrowers[arena->nborrowers++] = borrower_ref(borrower);
 }

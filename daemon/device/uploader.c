@@ -170,7 +170,7 @@ static int begin_context(void *context, const struct uploader_gpu *gpu, struct e
     int code = make_context(uploader, err);
     pthread_mutex_lock(&uploader->mutex);
     bool lost = uploader->lost.code;
-    uploader->active = code == 0;
+    uploader->active = code == 0 && !uploader->hung;
     pthread_mutex_unlock(&uploader->mutex);
     if (code < 0 && !lost)
         end_context(uploader);

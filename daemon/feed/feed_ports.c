@@ -33,14 +33,22 @@ struct feed_place feed_enter_port(struct feed *feed, uint32_t port)
     return feed->ports[port].from;
 }
 
-/* The last one stays open: who comes next may find there what nobody has taken. */
 void feed_leave_port(struct feed *feed, uint32_t port)
 {
-    uint32_t others = feed->open & ~(1U << port);
-    if (--feed->ports[port].clients || !others)
+    feed->ports[port].clients--;
+}
+
+/* Without any client they stay open: who comes next may find there what nobody has taken. */
+void feed_close_ports(struct feed *feed)
+{
+    uint32_t used = 0;
+    for (uint32_t port = 0; port < FERRY_PORTS_MAX; port++)
+        if (feed->ports[port].clients)
+            used |= feed->open & 1U << port;
+    if (!used || used == feed->open)
         return;
-    feed->open = others;
-    belt_set_ports(feed->belt, others);
+    feed->open = used;
+    belt_set_ports(feed->belt, used);
 }
 
 bool feed_has_lost(const struct feed *feed, uint32_t port, struct error *err)

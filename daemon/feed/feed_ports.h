@@ -13,12 +13,13 @@ void feed_announce_port(struct feed *feed);
 void feed_withdraw_port(struct feed *feed);
 int feed_add_port(struct feed *feed, struct uploader *uploader, uint32_t *port, struct error *err);
 
-/* One more client reads there, or one less: a port without any gets no batches while others have
- * clients. Returns the first place from which on all batches go there; its step may lie past the
- * end of its epoch. */
+/* One more client reads there, or one less. Returns the first place from which on all batches go
+ * there; its step may lie past the end of its epoch. */
 struct feed_place feed_enter_port(struct feed *feed, uint32_t port);
 void feed_expect_port(struct feed *feed, uint32_t port); /* a client will enter */
 void feed_leave_port(struct feed *feed, uint32_t port);
+/* Ports without clients get no batches any more, as long as others have some. */
+void feed_close_ports(struct feed *feed);
 /* Any thread; and why. */
 bool feed_has_lost(const struct feed *feed, uint32_t port, struct error *err);
 

@@ -191,6 +191,8 @@ void ferry_cancel(struct ferry *ferry)
     slots_cancel(ferry->berths);
 }
 
+/* Told with the mutex held: whoever sees that the port is lost, so that a batch may land without
+ * it, comes after that. */
 static void lose(struct ferry *ferry, struct crossing *crossing, const struct error *err)
 {
     struct batch *batch = crossing->batch;
@@ -201,14 +203,13 @@ static void lose(struct ferry *ferry, struct crossing *crossing, const struct er
     if (gpu.lost)
         staging_give_up(ferry->staging, batch->berth);
     pthread_mutex_lock(&ferry->mutex);
-    bool known = port->lost.code;
-    if (!known)
+    if (!port->lost.code) {
         port->lost = *err;
+        ferry->params.lost(ferry->params.context, number, err);
+    }
     ferry->alive &= ~(1U << number);
     pthread_mutex_unlock(&ferry->mutex);
     atomic_fetch_or(&batch->lost, 1U << number);
-    if (!known)
-        ferry->params.lost(ferry->params.context, number, err);
 }
 
 /* Where no GPU is left a berth that is given up is not used again, and the feed ends. */

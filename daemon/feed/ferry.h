@@ -17,8 +17,8 @@ struct ferry_params {
     struct budget *budget;
     uint32_t slots;
     uint64_t slot_bytes;
-    /* A copy to this port has failed, err says why: none is made to it any more. Before that batch
-     * lands, the port among those that have lost it. The uploader's thread. */
+    /* A copy to this port has failed, err says why: none is made to it any more. Before any batch
+     * lands that has the port among those that have lost it. Not to call the ferry. Any thread. */
     void (*lost)(void *context, uint32_t port, const struct error *err);
     /* No batch will follow: there is no memory to copy from. The reader's thread. */
     void (*failed)(void *context, const struct error *err);
@@ -36,7 +36,7 @@ uint64_t ferry_staging_bytes(uint32_t slots, uint64_t slot_bytes);
 
 /* From the announcement, on any thread, until it is withdrawn the ferry is there for this, on a
  * helper thread: the port of a GPU, its arena made where it is a new one; no batch goes there yet.
- * -ENODEV: it cannot have it, or has lost it. */
+ * -ENOSPC: its memory is short; -ENODEV: it cannot have it, or has lost it. */
 void ferry_announce(struct ferry *ferry);
 void ferry_withdraw(struct ferry *ferry);
 int ferry_add(struct ferry *ferry, struct uploader *uploader, uint32_t *port, struct error *err);

@@ -1,5 +1,6 @@
 """S11: storage that blocks: a time-out and not an error, status names the shard, control answers, then it goes on."""
 import os
+import re
 import time
 
 from harness import *
@@ -42,9 +43,15 @@ class Slow(Case):
         trainer.run(batches=4, print=0)
         hold.touch()
         trainer.send("run", batches=60, print=0, timeout=60000)
-        reason = wait_for("the wait to be seen", lambda: next(
-            (c["reason"] for c in self.status()["clients"] if "storage" in c["reason"] and ".tar" in c["reason"]), None))
-        self.assertIn("data-", reason)
+
+        def named():
+            if select.select([trainer.process.stdout], [], [], 0)[0]:
+                raise AssertionError(f"the trainer does not wait: {trainer.take()}")
+            clients = self.status()["clients"]
+            self.assertEqual([client["pid"] for client in clients], [trainer.pid])
+            return re.search("storage for .*data-", clients[0]["reason"])
+
+        wait_for("the wait to be seen", named)
         return hold, trainer
 
     @unittest.skipIf(SANITIZE, "a preloaded library and a sanitizer do not get along")

@@ -4,18 +4,19 @@
 #
 #   tests/gpu/check.sh --pack      where the tree builds: makes build/gpu (7 MB), all that has to be carried along
 #   tests/gpu/check.sh             on the machine: uses build/gpu where it is and runs there, else builds by CMake
-#   tests/gpu/check.sh STEP...     these steps only: facts programs rules limits throughput handoff kills suite kernels pictures pytorch
+#   tests/gpu/check.sh STEP...     these steps only: facts programs rules limits throughput handoff kills suite kernels pictures python pytorch
 #   tests/gpu/check.sh --dry       the same on the stand-in: shows that the check itself works
 #
-# The machine needs the NVIDIA driver, bash and Python 3; no network, no packages; the step pytorch is left out where there is no
-# PyTorch. Carry the tree and build/gpu (which git ignores). What is written goes to $OUT (else build/gpu-check): rows.tsv, rules.tsv, check.log. Without a GPU: exit 77.
+# The machine needs the NVIDIA driver, bash and Python 3, no network; the steps python and pytorch are left out where there
+# is no NumPy or no PyTorch. Carry the tree and build/gpu (which git ignores). What is written goes to $OUT (else build/gpu-check): rows.tsv, rules.tsv, check.log. Without a GPU: exit 77.
 # The steps are called by their names, and the launcher is text for another shell.
-# shellcheck disable=SC2317,SC2016
+# shellcheck disable=SC2317,SC2016,SC2086
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 tree=$PWD
 out=${OUT:-$tree/build/gpu-check}
-all="facts programs rules limits throughput handoff kills suite kernels pictures pytorch"
+all="facts programs rules limits throughput handoff kills suite kernels pictures python pytorch"
+targets="dataloadd dataload-pack dataloadctl testclient cuda_standin gpu_probe gpu_limits"
 
 needed_libraries() {
     ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -vE '/lib(c|m|dl|rt|pthread)\.so|libdataload' | sort -u
@@ -32,9 +33,9 @@ launcher() {
 pack() {
     local build=$tree/build/release to=$tree/build/gpu program
     cmake --preset release >/dev/null &&
-        ninja -C "$build" dataloadd dataload-pack dataloadctl testclient python_extension cuda_standin gpu_probe gpu_limits || exit
+        ninja -C "$build" $targets python_extension || exit
     rm -rf "$to"
-    mkdir -p "$to"/{bin,lib,pictures,daemon,client,tests/e2e,tests/gpu}
+    mkdir -p "$to"/{bin,lib,pictures,daemon,client/python/{lib,dataload},tests/e2e,tests/gpu}
     for program in daemon/dataloadd daemon/dataload-pack client/dataloadctl tests/e2e/testclient tests/gpu/gpu_probe tests/gpu/gpu_limits; do
         install -s "$build/$program" "$to/bin"
         launcher "$program" >"$to/$program"
@@ -42,8 +43,7 @@ pack() {
     done
     cp -P "$build"/client/libdataload.so* "$to/lib/"
     cp -RP "$build/cuda_standin" "$to/"
-    mkdir -p "$to"/client/python/lib
-    cp -RP "$build/client/python/dataload" "$to/client/python/"
+    cp -L "$build"/client/python/dataload/* "$to/client/python/dataload/"
     needed_libraries "$to"/client/python/dataload/*.so | xargs cp -Lt "$to/client/python/lib"
     needed_libraries "$build/daemon/dataloadd" "$build/tests/e2e/testclient" | xargs cp -Lt "$to/lib"
     PYTHONPATH=$tree/tests/e2e /usr/bin/python3 -B - "$to/pictures" <<'PYTHON' || exit
@@ -63,7 +63,8 @@ find_build() {
     echo "the programs of build/gpu do not run here: building" | tee -a "$out/check.log"
     build=$tree/build/release
     cmake --preset release >>"$out/check.log" 2>&1 &&
-        ninja -C "$build" dataloadd dataload-pack dataloadctl testclient python_extension cuda_standin gpu_probe gpu_limits >>"$out/check.log" 2>&1
+        ninja -C "$build" $targets >>"$out/check.log" 2>&1 || return
+    ninja -C "$build" python_extension >>"$out/check.log" 2>&1 || true # needs headers of Python
 }
 
 # with_driver COMMAND...: with the machine's driver, or in a dry run the stand-in.
@@ -143,9 +144,14 @@ step_throughput() {
 }
 step_handoff() { script tests/gpu/load.py 0 Load.test_handing_on; }
 step_pictures() { script tests/gpu/load.py 0 Load.test_pictures; }
-step_pytorch() {
-    DATALOADD_TEST_DEVICE='' LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$build/client/python/lib script tests/gpu/torch_batches.py
+# with_extension COMMAND...: with its own library, which the machine may lack.
+with_extension() {
+    driver=${driver:+$driver:}$build/client/python/lib "$@"
 }
+step_python() {
+    with_extension script tests/e2e/test_python_gpu.py OnGpu.test_values OnGpu.test_convert OnGpu.test_closed_with_tensors_alive
+}
+step_pytorch() { DATALOADD_TEST_DEVICE='' with_extension script tests/gpu/torch_batches.py; }
 step_kernels() { script tests/e2e/test_gpu_convert.py Convert.test_values; }
 
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 2>/dev/null || echo 0; }
@@ -174,7 +180,7 @@ step_suite() {
 run() {
     local begin=$SECONDS rc=0 verdict=PASS
     step=$1
-    export -f row rows figure script with_driver with_standin used "step_$1"
+    export -f row rows figure script with_driver with_standin with_extension used "step_$1"
     export step out build driver tree
     printf '== %s\n' "$step" >>"$out/check.log"
     timeout -k 5 "$2" bash -c "set -o pipefail; step_$step" || rc=$?

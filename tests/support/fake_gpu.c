@@ -275,6 +275,15 @@ static void daemon_failure(void)
     finish_on_host();
 }
 
+/* The client's context is lost with it: nothing says that the memory may be freed. */
+static void daemon_unreadable(void)
+{
+    fake_hello(&fake);
+    hear_attach();
+    say_offer(make(DLP_MEMORY_IPC));
+    fake_heard_end(&fake);
+}
+
 /* A file is no memory of a GPU, and the memory is smaller than was said. */
 static void daemon_wrong_kinds(void)
 {
@@ -378,6 +387,7 @@ static const struct {
     {"ends", daemon_ends},
     {"refuses", daemon_refuses},
     {"failure", daemon_failure},
+    {"unreadable", daemon_unreadable},
     {"wrong_kinds", daemon_wrong_kinds},
     {"liar", daemon_liar},
     {"victim", daemon_victim},

@@ -290,6 +290,15 @@ static void failure(int peer)
     falls_back("failure", "the trainer cannot read it");
 }
 
+static void unreadable(int peer)
+{
+    (void)peer;
+    start_daemon("unreadable");
+    options.device = DATALOAD_AUTO;
+    try(-EFAULT, dataload_attach("a-feed", &options, &handle), "cannot be read: cuMemcpyDtoHAsync");
+    end();
+}
+
 static void wrong_kinds(int peer)
 {
     (void)peer;
@@ -425,6 +434,8 @@ int main(int argc, char **argv)
         {"ended_by_error", ended_by_error},
         {"refused", refused},
         {"wrong_kinds", wrong_kinds},
+        {"unreadable", unreadable,
+         "KIND=ipc STANDIN_FAULTS=cuMemcpyDtoHAsync_v2:1:!700 STANDIN_STRICT=0", .report = "leak"},
         {"no_driver", no_driver, "STANDIN_INIT=100"},
         {"dies_vmm", daemon_dies, "KIND=vmm"},
         {"dies_ipc", daemon_dies, "KIND=ipc"},

@@ -1,6 +1,7 @@
 /* Batches on a GPU whose memory is passed on by a handle: it is not freed while a process may map
  * it, and nothing else waits for that. */
 #include <check.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,18 +19,35 @@ static void attach_by_handle(struct gtr *trainer, Dlp__Attach message)
     gtr_check_offer_of(trainer, DLP_MEMORY_IPC);
 }
 
+static unsigned descriptors(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static void detach(struct gtr *trainer)
+{
+    Dlp__Detach message = DLP__DETACH__INIT;
+    gtr_unmap(trainer);
+    SAY(trainer->peer, 3, DETACH, detach, &message);
+    rig_await(trainer->peer, DLP__ENVELOPE__BODY_DETACH_REPLY);
+    rig_peer_free(trainer->peer);
+    ck_assert_int_eq(crig_wait(trainer->pid), 0);
+    close(trainer->socket);
+    close(trainer->life);
+}
+
 START_TEST(test_by_a_handle)
 {
     struct gtr trainer;
     attach_by_handle(&trainer, gtr_wish(gtr_uuid, true));
     gtr_take_batches(&trainer, 20);
-    gtr_unmap(&trainer);
-    Dlp__Detach message = DLP__DETACH__INIT;
-    SAY(trainer.peer, 3, DETACH, detach, &message);
-    rig_await(trainer.peer, DLP__ENVELOPE__BODY_DETACH_REPLY);
-    rig_peer_free(trainer.peer);
+    detach(&trainer);
     rig_wait_until_free();
-    ck_assert_int_eq(crig_wait(trainer.pid), 0);
 }
 END_TEST
 
@@ -103,6 +121,29 @@ START_TEST(test_member_without_an_answer)
     kill(second.pid, SIGKILL);
     crig_wait(second.pid);
     rig_peer_free(second.peer);
+    rig_wait_until_free();
+}
+END_TEST
+
+/* Of those who have left a group nothing is kept while it goes on. */
+START_TEST(test_members_come_and_go)
+{
+    struct gtr stays, goes;
+    rig_small.share = SHARE_MIRROR;
+    Dlp__Attach message = gtr_wish(gtr_uuid, false);
+    message.job = "";
+    attach_by_handle(&stays, message);
+    unsigned before = 0;
+    for (int i = 0; i < 8; i++) {
+        attach_by_handle(&goes, message);
+        gtr_take_batches(&goes, 1);
+        detach(&goes);
+        gtr_take_batches(&stays, 2);
+        if (i == 1)
+            before = descriptors();
+    }
+    ck_assert_uint_le(descriptors(), before + 1);
+    detach(&stays);
     rig_wait_until_free();
 }
 END_TEST
@@ -223,6 +264,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_by_a_handle);
     tcase_add_test(tcase, test_process_outlives_its_connection);
     tcase_add_test(tcase, test_member_without_an_answer);
+    tcase_add_test(tcase, test_members_come_and_go);
     tcase_add_test(tcase, test_opener_without_an_answer);
     tcase_add_test(tcase, test_late_answer);
     tcase_add_test(tcase, test_all_ways);

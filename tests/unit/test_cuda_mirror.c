@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "control/admit_parts.h"
 #include "device/staging.h"
 #include "gpu_trainer.h"
 
@@ -201,6 +202,64 @@ START_TEST(test_waits_for_the_opener)
 }
 END_TEST
 
+static uint64_t copied(const char *name)
+{
+    struct uploader_state state;
+    ck_assert(uploaders_state(rig_control->options.uploaders, name, &state));
+    return state.copied;
+}
+
+static int stage_of(const struct gtr *trainer)
+{
+    const struct admit *admit = trainer->peer->session->admit;
+    return admit ? (int)admit->stage : -1;
+}
+
+/* Who waits for the opener, and does not come after all, gets no copies for ever. */
+START_TEST(test_vanishes_while_it_waits)
+{
+    static const char *const names[] = {"GPU-01010101-0101-0101-0101-010101010101",
+                                        "GPU-02020202-0202-0202-0202-020202020202"};
+    struct gtr both[2];
+    mirror();
+    gtr_say_attach(&both[0], 1, member(gtr_uuid));
+    gtr_say_attach(&both[1], 2, member(gtr_other_uuid));
+    while (stage_of(&both[0]) != ADMIT_CHECK && stage_of(&both[1]) != ADMIT_CHECK)
+        rig_turn();
+    int opener = stage_of(&both[1]) == ADMIT_CHECK;
+    ck_assert_int_eq(stage_of(&both[!opener]), ADMIT_GROUP);
+    rig_peer_free(both[!opener].peer);
+    gtr_await_offer(&both[opener]);
+    gtr_check_offer(&both[opener]);
+    gtr_take_batches(&both[opener], 10); /* more than there were slots */
+    uint64_t before = copied(names[!opener]);
+    gtr_take_batches(&both[opener], 10);
+    ck_assert_uint_eq(copied(names[!opener]), before);
+    gtr_leave(&both[opener]);
+    rig_wait_until_free();
+}
+END_TEST
+
+/* The others have their GPUs from the first batch on all the same. */
+START_TEST(test_opener_vanishes)
+{
+    struct gtr both[2];
+    mirror();
+    gtr_say_attach(&both[0], 1, member(gtr_uuid));
+    gtr_say_attach(&both[1], 2, member(gtr_other_uuid));
+    while (stage_of(&both[0]) != ADMIT_OPEN && stage_of(&both[1]) != ADMIT_OPEN)
+        rig_turn();
+    int opener = stage_of(&both[1]) == ADMIT_OPEN;
+    rig_peer_free(both[opener].peer);
+    gtr_await_offer(&both[!opener]);
+    ck_assert_uint_eq(both[!opener].offer->step, 0);
+    gtr_check_offer(&both[!opener]);
+    gtr_take_batches(&both[!opener], 10);
+    gtr_leave(&both[!opener]);
+    rig_wait_until_free();
+}
+END_TEST
+
 static void kill_and_free(struct gtr *trainer)
 {
     kill(trainer->pid, SIGKILL);
@@ -260,6 +319,8 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_killed_member);
     tcase_add_test(tcase, test_group_ends_while_a_gpu_is_added);
     tcase_add_test(tcase, test_waits_for_the_opener);
+    tcase_add_test(tcase, test_vanishes_while_it_waits);
+    tcase_add_test(tcase, test_opener_vanishes);
     suite_add_tcase(suite, tcase);
     TCase *losing = tcase_create("losing");
     tcase_add_checked_fixture(losing, gtr_setup, NULL);

@@ -211,14 +211,12 @@ START_TEST(detach_and_attach_again)
     for (uint64_t i = 0; i < 5; i++) {
         SAY(peer, 10 + i, ATTACH, attach, &message);
         rig_await(peer, DLP__ENVELOPE__BODY_ATTACH_REPLY);
-        close(peer->fd);
         ck_assert_uint_eq(rig_next_ready(peer)->step, 0);
         SAY(peer, 20 + i, DETACH, detach, &detach);
         ck_assert_uint_eq(rig_control->nattached, 0);
         ck_assert_uint_eq(rig_await(peer, DLP__ENVELOPE__BODY_DETACH_REPLY)->id, 20 + i);
         ck_assert_uint_eq(budget_used(rig_budget, BUDGET_SLOTS), 0);
     }
-    peer->fd = -1;
     rig_peer_free(peer);
 }
 END_TEST
