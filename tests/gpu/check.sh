@@ -8,7 +8,8 @@
 #   tests/gpu/check.sh --dry       the same on the stand-in: shows that the check itself works
 #
 # The machine needs the NVIDIA driver, bash and Python 3, no network; the steps python and pytorch are left out where there
-# is no NumPy or no PyTorch. Carry the tree and build/gpu (which git ignores). What is written goes to $OUT (else build/gpu-check): rows.tsv, rules.tsv, check.log. Without a GPU: exit 77.
+# is no NumPy or no PyTorch. Carry the tree and build/gpu (which git ignores). What is written goes to $OUT (else
+# build/gpu-check): rows.tsv, rules.tsv, check.log. Without a GPU: exit 77.
 # The steps are called by their names, and the launcher is text for another shell.
 # shellcheck disable=SC2317,SC2016,SC2086
 set -uo pipefail
