@@ -373,39 +373,6 @@ START_TEST(test_driver_that_hangs)
 }
 END_TEST
 
-/* Who joins a group waits for them too, and says so. */
-START_TEST(test_joins_while_drivers_hang)
-{
-    static char groups[4][4];
-    struct gtr first;
-    setenv("UV_THREADPOOL_SIZE", "5", 1);
-    setenv("STANDIN_FAULTS", "cuDevicePrimaryCtxRetain:2:stay", 1);
-    rig_times = uploader_times;
-    rig_times.call_ns = 6 * CLOCK_SECOND;
-    rig_setup();
-    rig_small.share = SHARE_MIRROR;
-    gtr_attach(&first, 1, member(gtr_uuid));
-    gtr_take_batches(&first, 3);
-    for (int i = 0; i < 4; i++) {
-        Dlp__Attach message = member(gtr_other_uuid);
-        snprintf(groups[i], sizeof groups[i], "g%d", i);
-        message.group = groups[i];
-        gtr_say_attach(&waiting[i], i + 2, message);
-    }
-    while (rig_control->gpu_opens < 4)
-        rig_turn();
-    gtr_say_attach(&waiting[4], 6, member(gtr_uuid));
-    await_words(1, "waiting for 4 other trainers whose memory on GPUs is being made");
-    for (int i = 0; i < 5; i++) {
-        gtr_await_offer(&waiting[i]);
-        ck_assert_uint_eq(waiting[i].offer->memory, i < 4 ? DLP_MEMORY_HOST : DLP_MEMORY_VMM);
-    }
-    gtr_check_offer(&waiting[4]);
-    gtr_take_batches(&waiting[4], 1);
-    rig_abandon();
-}
-END_TEST
-
 START_TEST(test_gpu_is_lost)
 {
     struct gtr trainer, next;
@@ -595,7 +562,6 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_driver_without_a_list);
     tcase_add_test(tcase, test_driver_with_a_late_list);
     tcase_add_test(tcase, test_driver_that_hangs);
-    tcase_add_test(tcase, test_joins_while_drivers_hang);
     tcase_add_test(tcase, test_gpu_is_lost);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -2,6 +2,7 @@
  * where they join, and what a lost GPU takes with it. */
 #include <check.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,6 +124,7 @@ START_TEST(test_killed_member)
 {
     struct gtr stays, dies;
     setenv("STANDIN_OP_US", "2000", 1);
+    rig_setup();
     mirror();
     gtr_attach(&stays, 1, member(gtr_uuid));
     for (int state = 0; state < 4; state++) {
@@ -144,6 +146,7 @@ START_TEST(test_killed_member)
     }
     gtr_leave(&stays);
     rig_wait_until_free();
+    rig_teardown();
 }
 END_TEST
 
@@ -305,6 +308,38 @@ START_TEST(test_lost_gpu)
 }
 END_TEST
 
+/* Of another group's GPU: who joins waits for those who wait for it on threads, and says so. */
+START_TEST(test_joins_while_drivers_hang)
+{
+    static char groups[4][4];
+    static const char words[] = "waiting for 4 other trainers whose memory on GPUs is being made";
+    struct gtr first, others[4], joins;
+    setenv("UV_THREADPOOL_SIZE", "5", 1);
+    setenv("STANDIN_FAULTS", "cuDevicePrimaryCtxRetain:2:stay", 1);
+    rig_times = uploader_times;
+    rig_times.call_ns = 600 * CLOCK_SECOND;
+    rig_setup();
+    mirror();
+    gtr_attach(&first, 1, member(gtr_uuid));
+    gtr_take_batches(&first, 3);
+    for (int i = 0; i < 4; i++) {
+        Dlp__Attach message = member(gtr_other_uuid);
+        message.gpu_only = false;
+        snprintf(groups[i], sizeof groups[i], "g%d", i);
+        message.group = groups[i];
+        gtr_say_attach(&others[i], i + 2, message);
+    }
+    while (rig_control->gpu_opens < 4)
+        rig_turn();
+    gtr_say_attach(&joins, 6, member(gtr_uuid));
+    while (strcmp(admit_waits_for(joins.peer->session->admit), words) != 0)
+        rig_turn();
+    kill(first.pid, SIGKILL);
+    crig_wait(first.pid);
+    rig_abandon();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -316,14 +351,15 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_joins_on_another_gpu);
     tcase_add_test(tcase, test_comes_and_goes);
     tcase_add_test(tcase, test_after_another_epoch);
-    tcase_add_test(tcase, test_killed_member);
     tcase_add_test(tcase, test_group_ends_while_a_gpu_is_added);
     tcase_add_test(tcase, test_waits_for_the_opener);
     tcase_add_test(tcase, test_vanishes_while_it_waits);
     tcase_add_test(tcase, test_opener_vanishes);
     suite_add_tcase(suite, tcase);
-    TCase *losing = tcase_create("losing");
+    TCase *losing = tcase_create("losing"); /* with settings of the driver, before it starts */
     tcase_add_checked_fixture(losing, gtr_setup, NULL);
+    tcase_add_test(losing, test_killed_member);
+    tcase_add_test(losing, test_joins_while_drivers_hang);
     tcase_add_loop_test(losing, test_lost_gpu, 0, sizeof losses / sizeof *losses);
     suite_add_tcase(suite, losing);
     SRunner *runner = srunner_create(suite);
