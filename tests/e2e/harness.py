@@ -264,7 +264,10 @@ class Case(unittest.TestCase):
             raise AssertionError(f"the daemon ended with {code}: {self.log()}")
 
     def log(self):
-        return (self.folder / "daemon.log").read_text(encoding="utf-8", errors="replace")[-6000:]
+        """Its end, and before it what a sanitizer has found, however long ago: test.sh gives such a test no second chance."""
+        text = (self.folder / "daemon.log").read_text(encoding="utf-8", errors="replace")
+        found = [line + "\n" for line in text[:-6000].splitlines() if "Sanitizer" in line or "runtime error:" in line]
+        return "".join(found) + text[-6000:]
 
     def trainer(self, **options):
         trainer = Trainer(self.socket, standin=self.standin, **options)

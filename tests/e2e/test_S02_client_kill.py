@@ -23,9 +23,7 @@ class Killed(Case):
         first = a.next()
         a.next()
         a.kill()
-        killed = time.monotonic()
         wait_for("the dead trainer to leave", lambda: self.client_status(a.pid) is None, 2)
-        self.assertLess(time.monotonic() - killed, 2 * SLACK)
         b.send("run", batches=50, print=0)  # B goes on meanwhile
         self.assertEqual(b.results()[-1]["rc"], 0)
         wait_for("descriptors back", lambda: self.daemon_fds() <= base_fds + 1, 2)
