@@ -17,6 +17,7 @@
 #include "device/gpus.h"
 #include "device/orphans.h"
 #include "device/uploaders.h"
+#include "feed/feed_stats.h"
 #include "feed/workers.h"
 
 /* All borrowed; they outlive the control. */
@@ -42,8 +43,9 @@ struct control_options {
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */
-    uint64_t bad, damaged, decoded, skipped, lag_detached;
+    uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
+    struct feed_work work;
 };
 
 struct control {
@@ -67,6 +69,7 @@ struct control {
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
     uint64_t malformed, refused;
+    uint64_t attachments; /* ever */
     uv_timer_t tick;
     uv_timer_t gpu_look;  /* while an attach waits for the list of GPUs */
     uv_prepare_t flush;   /* before the loop waits, while there are: */

@@ -6,19 +6,17 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "feed/feed.h"
+#include "feed/phases.h"
 
 struct tally {
     _Atomic uint64_t samples, batches, bytes;
     _Atomic uint64_t bad, damaged, dropped;
     _Atomic uint64_t marks_used, marks_wrong, marks_kept;
-    _Atomic uint64_t read_busy_ns, read_bytes, read_samples;
-    _Atomic uint64_t decode_busy_ns, decoded, finish_busy_ns, slot_wait_ns;
+    _Atomic uint64_t read_bytes, read_errors, read_samples, read_samples_ns, bytes_queued;
+    _Atomic uint64_t decode_ns, augment_ns, decoded, finish_ns;
     _Atomic uint64_t shuffle_held, shuffle_target, rows_queued;
-    _Atomic int wait; /* enum feed_wait: what the reader is at */
-    _Atomic uint64_t wait_since_ns;
-    _Atomic(const char *) wait_what; /* lives as long as the feed */
+    struct phases reader; /* enum feed_wait: what it is at */
 };
 
 static inline void tally_add(_Atomic uint64_t *figure, uint64_t more)
@@ -31,6 +29,11 @@ static inline void tally_sub(_Atomic uint64_t *figure, uint64_t less)
     atomic_fetch_sub_explicit(figure, less, memory_order_relaxed);
 }
 
+static inline void tally_set(_Atomic uint64_t *figure, uint64_t value)
+{
+    atomic_store_explicit(figure, value, memory_order_relaxed);
+}
+
 static inline uint64_t tally_get(const _Atomic uint64_t *figure)
 {
     return atomic_load_explicit(figure, memory_order_relaxed);
@@ -39,9 +42,10 @@ static inline uint64_t tally_get(const _Atomic uint64_t *figure)
 /* Reader thread only. */
 static inline void tally_wait(struct tally *tally, enum feed_wait wait, const char *what)
 {
-    atomic_store(&tally->wait_since_ns, clock_ns());
-    atomic_store(&tally->wait_what, what);
-    atomic_store(&tally->wait, (int)wait);
+    phases_enter(&tally->reader, wait, what);
 }
+
+/* Reader thread only: so many samples have been taken in since the last call. */
+void tally_read(struct tally *tally, uint64_t samples);
 
 #endif
