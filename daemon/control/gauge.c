@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define WAIT_WORTH_SAYING 0.1 /* s */
+#define ALWAYS 0.9            /* share of time */
 
 uint64_t gauge_waited(const struct gauge *gauge, uint64_t now)
 {
@@ -42,11 +43,23 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     window_begin(&gauge->window, &point);
 }
 
+/* Rows queue up behind storage too, while what was read at once is being decoded: where the reader
+ * has hardly done anything but wait for storage for some time, they are not what limits. */
+static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
+                                 const struct feed_stats *stats)
+{
+    enum gauge_cause cause = gauge_cause(stats);
+    if (cause != GAUGE_DECODE)
+        return cause;
+    double share = window_storage_share(&gauge->window, now, &stats->work);
+    return share > ALWAYS ? GAUGE_STORAGE : GAUGE_DECODE;
+}
+
 void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
     if (!gauge->waiting_since)
         gauge->waiting_since = now;
-    gauge->cause_now = gauge_cause(stats);
+    gauge->cause_now = cause_of(gauge, now, stats);
 }
 
 void gauge_come(struct gauge *gauge, uint64_t now)
@@ -97,7 +110,7 @@ bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
     gauge->bytes += batch->bytes;
     if (!gauge->held++)
         gauge->held_since = now;
-    return window_due(&gauge->window, now);
+    return window_take(&gauge->window, now, possible - wait_ns);
 }
 
 void gauge_note(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
@@ -115,7 +128,7 @@ void gauge_release(struct gauge *gauge, uint64_t now)
 void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
     if (gauge_waiting(gauge, now))
-        gauge->cause_now = gauge_cause(stats);
+        gauge->cause_now = cause_of(gauge, now, stats);
 }
 
 double gauge_wait_share(const struct gauge *gauge, uint64_t now)
@@ -161,7 +174,7 @@ enum gauge_cause gauge_last_cause(const struct gauge *gauge, uint64_t now,
                                   const struct feed_stats *stats)
 {
     bool stalls = gauge_waiting(gauge, now) > GAUGE_STALL_NS;
-    return stalls ? gauge_cause(stats) : gauge->last_cause;
+    return stalls ? cause_of(gauge, now, stats) : gauge->last_cause;
 }
 
 const char *gauge_cause_name(enum gauge_cause cause)

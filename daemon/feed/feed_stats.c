@@ -12,10 +12,12 @@ void tally_read(struct tally *tally, uint64_t samples)
     const struct phases *reader = &tally->reader;
     if (!samples)
         return;
-    tally_add(&tally->read_samples, samples);
-    tally_set(&tally->read_samples_ns, phases_past(reader, FEED_RUNS) +
-                                           phases_past(reader, FEED_WAITS_STORAGE) +
-                                           phases_past(reader, FEED_WAITS_DESCRIPTOR));
+    tally_add(&tally->reads.samples, samples);
+    tally_set(&tally->reads.bytes, tally_get(&tally->read_bytes));
+    tally_set(&tally->reads.busy_ns, phases_past(reader, FEED_RUNS) +
+                                         phases_past(reader, FEED_WAITS_STORAGE) +
+                                         phases_past(reader, FEED_WAITS_DESCRIPTOR));
+    tally_set(&tally->reads.at, tally_get(&reader->since));
 }
 
 void feed_work_add(struct feed_work *sum, const struct feed_work *more)
@@ -24,8 +26,7 @@ void feed_work_add(struct feed_work *sum, const struct feed_work *more)
     sum->read_bytes += more->read_bytes;
     sum->read_errors += more->read_errors;
     sum->read_busy_ns += more->read_busy_ns;
-    sum->read_samples += more->read_samples;
-    sum->read_samples_ns += more->read_samples_ns;
+    sum->storage_ns += more->storage_ns;
     sum->decoded += more->decoded;
     sum->decode_ns += more->decode_ns;
     sum->augment_ns += more->augment_ns;
@@ -36,14 +37,17 @@ void feed_work_add(struct feed_work *sum, const struct feed_work *more)
 
 static struct feed_work work_of(const struct tally *tally, const uint64_t phases[PHASES_MAX])
 {
+    uint64_t storage = phases[FEED_WAITS_STORAGE] + phases[FEED_WAITS_DESCRIPTOR];
     return (struct feed_work){
         .samples = tally_get(&tally->samples),
         .read_bytes = tally_get(&tally->read_bytes),
         .read_errors = tally_get(&tally->read_errors),
-        .read_busy_ns =
-            phases[FEED_RUNS] + phases[FEED_WAITS_STORAGE] + phases[FEED_WAITS_DESCRIPTOR],
-        .read_samples = tally_get(&tally->read_samples),
-        .read_samples_ns = tally_get(&tally->read_samples_ns),
+        .read_busy_ns = phases[FEED_RUNS] + storage,
+        .storage_ns = storage,
+        .reads = {.at = tally_get(&tally->reads.at),
+                  .samples = tally_get(&tally->reads.samples),
+                  .bytes = tally_get(&tally->reads.bytes),
+                  .busy_ns = tally_get(&tally->reads.busy_ns)},
         .decoded = tally_get(&tally->decoded),
         .decode_ns = tally_get(&tally->decode_ns),
         .augment_ns = tally_get(&tally->augment_ns),

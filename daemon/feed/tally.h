@@ -13,10 +13,13 @@ struct tally {
     _Atomic uint64_t samples, batches, bytes;
     _Atomic uint64_t bad, damaged, dropped;
     _Atomic uint64_t marks_used, marks_wrong, marks_kept;
-    _Atomic uint64_t read_bytes, read_errors, read_samples, read_samples_ns, bytes_queued;
+    _Atomic uint64_t read_bytes, read_errors, bytes_queued;
     _Atomic uint64_t decode_ns, augment_ns, decoded, finish_ns;
     _Atomic uint64_t shuffle_held, shuffle_target, rows_queued;
     struct phases reader; /* enum feed_wait: what it is at */
+    struct {              /* struct feed_reads */
+        _Atomic uint64_t at, samples, bytes, busy_ns;
+    } reads;
 };
 
 static inline void tally_add(_Atomic uint64_t *figure, uint64_t more)
