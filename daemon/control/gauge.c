@@ -5,6 +5,7 @@
 
 #define WAIT_WORTH_SAYING 0.1 /* s */
 #define ALWAYS 0.9            /* share of time */
+#define LATE CLOCK_SECOND
 
 uint64_t gauge_waited(const struct gauge *gauge, uint64_t now)
 {
@@ -92,12 +93,20 @@ static void count_stall(struct gauge *gauge, uint64_t wait_ns)
         gauge->longest_stall_ns = wait_ns;
 }
 
+/* Its messages may have been read late, several at once; but all waits fit into all time. */
+static uint64_t cut(const struct gauge *gauge, uint64_t now, uint64_t wait_ns)
+{
+    uint64_t since = now - gauge->last_take + LATE;
+    uint64_t left = now - gauge->begun - gauge->wait_ns;
+    uint64_t possible = since < left ? since : left;
+    return wait_ns < possible ? wait_ns : possible;
+}
+
 bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
                 const struct gauge_batch *batch)
 {
-    uint64_t possible = now - gauge->last_take;
-    if (wait_ns > possible)
-        wait_ns = possible;
+    uint64_t since = now - gauge->last_take;
+    wait_ns = cut(gauge, now, wait_ns);
     gauge->wait_ns += wait_ns;
     if (gauge->waiting_since && wait_ns > GAUGE_STALL_NS)
         count_stall(gauge, wait_ns);
@@ -110,7 +119,7 @@ bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
     gauge->bytes += batch->bytes;
     if (!gauge->held++)
         gauge->held_since = now;
-    return window_take(&gauge->window, now, possible - wait_ns);
+    return window_take(&gauge->window, now, since > wait_ns ? since - wait_ns : 0);
 }
 
 void gauge_note(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)

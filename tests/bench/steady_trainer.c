@@ -16,7 +16,7 @@
 #include "dataload.h"
 
 #define SECOND 1000000000LL
-#define LATE_MAX (SECOND / 10)
+#define LATE_MAX SECOND
 #define BURST_MAX 16
 
 static int64_t now_ns(void)

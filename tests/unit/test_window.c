@@ -23,7 +23,7 @@ static void setup(void)
 /* A batch of 32 samples is taken after a wait; the rest of the step it is held. */
 static void take(uint64_t at, uint64_t wait_ns)
 {
-    uint64_t own_ns = at - last - wait_ns;
+    uint64_t own_ns = at - last > wait_ns ? at - last - wait_ns : 0;
     counters.at = last = at;
     counters.samples += 32;
     counters.batches++;
