@@ -4,7 +4,6 @@
 #include <string.h>
 
 #define WAIT_WORTH_SAYING 0.1 /* s */
-#define ALWAYS 0.9            /* share of time */
 #define LATE CLOCK_SECOND
 
 uint64_t gauge_waited(const struct gauge *gauge, uint64_t now)
@@ -44,16 +43,14 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     window_begin(&gauge->window, &point);
 }
 
-/* Rows queue up behind storage too, while what was read at once is being decoded: where the reader
- * has hardly done anything but wait for storage for some time, they are not what limits. */
+/* Rows queue up behind storage too, while what was read at once is being decoded: where workers have
+ * run out of them again and again for some time, they are not what limits. */
 static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
                                  const struct feed_stats *stats)
 {
     enum gauge_cause cause = gauge_cause(stats);
-    if (cause != GAUGE_DECODE)
-        return cause;
-    double share = window_storage_share(&gauge->window, now, &stats->work);
-    return share > ALWAYS ? GAUGE_STORAGE : GAUGE_DECODE;
+    bool dry = cause == GAUGE_DECODE && window_runs_dry(&gauge->window, now, &stats->work);
+    return dry ? GAUGE_STORAGE : cause;
 }
 
 void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)

@@ -7,6 +7,10 @@
 #define LATE 1.5
 #define GONE 3.0
 
+#define DRY 0.05 /* shares of time */
+#define FULL 0.1
+#define READS 8 /* fewer say little of how busy reading is */
+
 static void drop_oldest(struct window *window)
 {
     window->count--;
@@ -103,10 +107,12 @@ static double share(double part, double whole)
     return value > 1 ? 1 : value;
 }
 
-double window_storage_share(const struct window *window, uint64_t now, const struct feed_work *work)
+bool window_runs_dry(const struct window *window, uint64_t now, const struct feed_work *work)
 {
     const struct window_point *from = &window->points[0];
-    return share(grown(from->work.storage_ns, work->storage_ns), grown(from->at, now));
+    double time = grown(from->at, now);
+    return grown(from->work.dry_ns, work->dry_ns) > DRY * time &&
+           grown(from->work.slot_wait_ns, work->slot_wait_ns) < FULL * time;
 }
 
 /* Items a second of busy time; over the whole run where the window has none. */
@@ -120,6 +126,18 @@ static double rate(double items, double busy, uint64_t all_items, uint64_t all_b
 }
 
 #define GROWN(field) grown(from->field, to->field)
+
+/* From a point far enough back. */
+static const struct window_point *before_reads(const struct window *window,
+                                               const struct window_point *from,
+                                               const struct feed_work *to)
+{
+    const struct window_point *point = &window->points[window->count - 1];
+    while (point > window->points &&
+           (point->at > from->at || to->reads.count - point->work.reads.count < READS))
+        point--;
+    return point;
+}
 
 /* Between the last ends of reading before both ends, if they are not too near to each other. */
 static void rate_reads(const struct feed_work *from, const struct feed_work *to, double window,
@@ -179,6 +197,7 @@ void window_rates(const struct window *window, const struct window_point *now,
         return;
     out->window_s = length / (double)CLOCK_SECOND;
     rate_client(&span.from, span.to, length, out);
-    rate_reads(&span.from.work, &span.to->work, length, out);
+    const struct window_point *reads = before_reads(window, &span.from, &span.to->work);
+    rate_reads(&reads->work, &span.to->work, grown(reads->at, span.to->at), out);
     rate_stages(&span.from.work, &span.to->work, length, out);
 }

@@ -51,9 +51,9 @@ void window_begin(struct window *window, const struct window_point *point);
  * noted. Of several batches that it takes in a row, before it works on all, only the first is. */
 bool window_take(struct window *window, uint64_t now, uint64_t own_ns);
 void window_note(struct window *window, const struct window_point *point);
-/* Of all the time that points are kept of, in which the reader waited for storage. */
-double window_storage_share(const struct window *window, uint64_t now,
-                            const struct feed_work *work);
+/* For all the time that points are kept of: the workers have run out of rows again and again, and
+ * slots for more were there. */
+bool window_runs_dry(const struct window *window, uint64_t now, const struct feed_work *work);
 /* now: the counters as they are. */
 void window_rates(const struct window *window, const struct window_point *now,
                   struct window_rates *out);

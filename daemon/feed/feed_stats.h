@@ -20,7 +20,7 @@ enum feed_wait {
  * a window. */
 struct feed_reads {
     uint64_t at; /* clock_ns() */
-    uint64_t samples, bytes, busy_ns;
+    uint64_t count, samples, bytes, busy_ns;
 };
 
 /* What its stages have done, and the time it took them. Where the reader fills small rows by itself
@@ -29,11 +29,11 @@ struct feed_work {
     uint64_t samples; /* of complete batches */
     uint64_t read_bytes, read_errors;
     uint64_t read_busy_ns; /* the reader waited for neither slot, memory nor copies */
-    uint64_t storage_ns;   /* of this, for storage */
     struct feed_reads reads;
     uint64_t decoded;               /* rows done */
     uint64_t decode_ns, augment_ns; /* workers' time on rows, and its part after decoding */
     uint64_t finish_ns;             /* workers' time to complete batches: replacement, packing */
+    uint64_t dry_ns;                /* no row was there to be decoded */
     uint64_t copy_ns;               /* copies to a GPU were under way */
     uint64_t slot_wait_ns;          /* the reader waited for a FREE slot */
 };

@@ -34,6 +34,7 @@ from harness import *  # noqa: E402
 TRAINER = BUILD / "tests/bench/steady_trainer"
 RECORD = 1 << 20  # bytes of a picture: what is read at once (16 MiB) is 16 records, few against what the slots hold
 RECORDS = 128
+STEP_MIN = 0.03  # seconds of a trainer's work on a batch: what it takes beside is little
 SETTLE_MAX = 20  # seconds; what then still runs ahead is not judged by how busy it is
 FAR = 1.15  # from there on the limit must be named right
 ERROR = 0.05
@@ -69,7 +70,7 @@ class Combination:
         self.workers = rng.choice([1, 2, 3, 4, 6, 8, 12, 16])
         while self.workers / self.decode > 0.25:
             self.workers = rng.choice([1, 2, 3, 4, 6, 8, 12, 16])
-        self.batch = rng.choice([1, 2, 4, 8, 16])
+        self.batch = rng.choice([batch for batch in (1, 2, 4, 8, 16) if batch / (2 * trainer) > STEP_MIN])
         self.burst = rng.choice([1, 1, 1, 2])
         self.slots = max(4, 2 * self.burst + 2, self.burst + -(-max(48, 3 * self.workers) // self.batch))
         self.trainers = [trainer]

@@ -164,11 +164,11 @@ END_TEST
 START_TEST(rows_behind_storage)
 {
     stats.rows_queued = 3;
-    stats.work.storage_ns = 950 * MS;
+    stats.work.dry_ns = 150 * MS;
     gauge_wait(&gauge, T0 + CLOCK_SECOND, &stats);
     ck_assert_int_eq(gauge.cause_now, GAUGE_STORAGE);
     take(T0 + 1010 * MS, 10 * MS, 1);
-    stats.work.storage_ns = 1700 * MS;
+    stats.work.slot_wait_ns = 300 * MS; /* no, the slots are full */
     gauge_wait(&gauge, T0 + 2 * CLOCK_SECOND, &stats);
     ck_assert_int_eq(gauge.cause_now, GAUGE_DECODE);
 }
