@@ -43,17 +43,6 @@ TIME_ERROR = 0.0003
 STAGES = {"read": "storage", "decode": "decode", "trainer": "trainer"}
 
 
-def padded(picture, size):
-    """The same picture with comments, so that it has just so many bytes."""
-    lack = size - len(picture)
-    comments = b""
-    while lack > 0:
-        part = lack if lack <= 60000 else min(60000, lack - 4)
-        comments += b"\xff\xfe" + (part - 2).to_bytes(2, "big") + bytes(part - 4)
-        lack -= part
-    return picture[:2] + comments + picture[2:]
-
-
 def write_data(folder):
     picture = padded(jpeg(16, 16), RECORD)
     folder.mkdir(parents=True)
