@@ -43,8 +43,8 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     window_begin(&gauge->window, &point);
 }
 
-/* Rows queue up behind storage too, while what was read at once is being decoded: where workers have
- * run out of them again and again for some time, they are not what limits. */
+/* Rows queue up behind storage too, while what was read at once is being decoded: where workers
+ * have run out of them again and again for some time, they are not what limits. */
 static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
                                  const struct feed_stats *stats)
 {

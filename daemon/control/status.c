@@ -179,8 +179,7 @@ static void fill_past(const struct control_totals *past, Dlp__FeedStatus *out)
 }
 
 /* Sums over the feed's streams become shares and rates of the feed. */
-static void fill_shares(const struct census *census, const struct stages *sum,
-                        Dlp__FeedStatus *out)
+static void fill_shares(const struct census *census, const struct stages *sum, Dlp__FeedStatus *out)
 {
     double decoding = out->decode_busy;
     out->decode_per_worker = decoding > 0 ? out->decode_per_worker / decoding : 0;

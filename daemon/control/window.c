@@ -148,8 +148,8 @@ static void rate_reads(const struct feed_work *from, const struct feed_work *to,
     double length = whole ? between : window;
     out->read_busy = share(whole ? GROWN(reads.busy_ns) : busy, length);
     out->read_bytes_per_s = (whole ? GROWN(reads.bytes) : bytes) * (double)CLOCK_SECOND / length;
-    out->read_limit = rate(GROWN(reads.samples), GROWN(reads.busy_ns), to->reads.samples,
-                           to->reads.busy_ns);
+    out->read_limit =
+        rate(GROWN(reads.samples), GROWN(reads.busy_ns), to->reads.samples, to->reads.busy_ns);
 }
 
 static void rate_stages(const struct feed_work *from, const struct feed_work *to, double window,

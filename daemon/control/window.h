@@ -28,7 +28,7 @@ struct window_point { /* counters at one moment */
 struct window {
     struct window_point points[WINDOW_POINTS]; /* oldest first */
     uint32_t count;
-    bool begun; /* the oldest is no batch's, but that of the begin */
+    bool begun;       /* the oldest is no batch's, but that of the begin */
     uint64_t most_ns; /* of the client's own work between two batches, of late */
 };
 

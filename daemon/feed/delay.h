@@ -17,7 +17,7 @@ struct delay_storage { /* that read_rate stands for */
 
 struct delay {
     uint64_t seed;
-    uint64_t max_us;               /* 0 = none, and so on */
+    uint64_t max_us; /* 0 = none, and so on */
     uint64_t read_ms;
     uint64_t read_rate;
     uint64_t decode_us;

@@ -23,8 +23,7 @@ void tally_read(struct tally *tally, uint64_t samples)
 
 void tally_push(struct tally *tally, uint32_t rows)
 {
-    uint64_t before =
-        atomic_fetch_add_explicit(&tally->rows_queued, rows, memory_order_acquire);
+    uint64_t before = atomic_fetch_add_explicit(&tally->rows_queued, rows, memory_order_acquire);
     uint64_t since = tally_get(&tally->dry_since);
     if (!before && since)
         tally_add(&tally->dry_ns, clock_ns() - since);

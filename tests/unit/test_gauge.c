@@ -142,9 +142,8 @@ START_TEST(stalls_have_length_and_cause)
     stats.wait = FEED_RUNS;
     ck_assert_int_eq(gauge_last_cause(&gauge, T0 + 8 * MS, &stats), GAUGE_STORAGE);
     gauge_wait(&gauge, T0 + 10 * MS, &stats);
-    take(T0 + 11 * MS, MS, 1); /* a millisecond is none */
-    take(T0 + 20 * MS, 5 * MS,
-               1); /* the batch was there: it never said that it waits */
+    take(T0 + 11 * MS, MS, 1);     /* a millisecond is none */
+    take(T0 + 20 * MS, 5 * MS, 1); /* the batch was there: it never said that it waits */
     ck_assert_uint_eq(gauge.stalls, 1);
 }
 END_TEST
