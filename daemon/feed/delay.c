@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define LATE_MAX CLOCK_SECOND
+#define LATE_MAX (100 * CLOCK_MS)
 
 static void set(struct delay *delay, const char *word)
 {
@@ -50,6 +50,11 @@ static void sleep_us(uint64_t us)
         continue;
 }
 
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Returns how much later it is now. */
 static uint64_t sleep_until(uint64_t ns)
 {
@@ -57,7 +62,7 @@ static uint64_t sleep_until(uint64_t ns)
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
         continue;
     uint64_t late = clock_ns() - ns;
-    return late < LATE_MAX ? late : LATE_MAX;
+    return smaller(late, LATE_MAX);
 }
 
 /* The finalizer of SplitMix64 (Steele, Lea, Flood 2014). */
@@ -77,7 +82,7 @@ static void sleep_random(const struct delay *delay, uint64_t what)
 /* One read after the other, as they come. */
 static void queue_up(struct delay_state *state, uint64_t ns)
 {
-    uint64_t begin = clock_ns() - atomic_load(&state->late);
+    uint64_t begin = clock_ns() - smaller(atomic_exchange(&state->late, 0), ns);
     uint64_t busy = atomic_load(&state->busy_until), end;
     do {
         end = (busy > begin ? busy : begin) + ns;
@@ -109,7 +114,7 @@ static uint64_t pay(struct delay_state *state, uint64_t most)
 {
     uint64_t owed = atomic_load(&state->owed), paid;
     do {
-        paid = owed < most ? owed : most;
+        paid = smaller(owed, most);
     } while (!atomic_compare_exchange_weak(&state->owed, &owed, owed - paid));
     return paid;
 }

@@ -5,7 +5,7 @@
 Each combination is a daemon whose reads and decoding take as long as they are told (DATALOADD_TEST_DELAY), and trainers that
 work on each batch for a set time. What status says at the end is compared with what follows from these rates. They sleep, so
 that a small machine carries many of them; one that misses is measured anew, at most twice. Prints a table of the largest
-errors; exits 1 where a figure is further than 5 % from the truth (where that is more, shares: 0.02, waits: 0.3 ms, a trainer's time for a batch: 1 ms) or a limit
+errors; exits 1 where a figure is further than 5 % from the truth (where that is more, shares: 0.02, waits: 3 ms, a trainer's time for a batch: 1 ms) or a limit
 is not the one planted.
 """
 import argparse
@@ -38,7 +38,7 @@ SETTLE_MAX = 20  # seconds; what then still runs ahead is not judged by how busy
 FAR = 1.15  # from there on the limit must be named right
 ERROR = 0.05
 SHARE_ERROR = 0.02
-TIME_ERROR = 0.0003
+TIME_ERROR = 0.003  # seconds; a call that waits for nothing may be held up
 WORK_ERROR = 0.001  # seconds a batch: a trainer does more than its work
 STAGES = {"read": "storage", "decode": "decode", "trainer": "trainer"}
 
@@ -66,8 +66,8 @@ class Combination:
         self.burst = rng.choice([1, 1, 1, 2])
         self.slots = max(4, 2 * self.burst + 2, self.burst + -(-max(48, 3 * self.workers) // self.batch))
         self.trainers = [trainer]
-        for _ in range(rng.choice([0, 0, 0, 0, 1, 2])):
-            self.trainers.append(trainer * rng.choice([0.5, 1, 2]))
+        while len(self.trainers) == 1 and self.burst == 1 and rng.random() < 0.4 or self.is_tight():
+            self.trainers = [trainer] + [trainer * rng.choice([0.5, 1, 2]) for _ in range(rng.choice([1, 2]))]
 
     @staticmethod
     def rates(rng):
@@ -77,6 +77,11 @@ class Combination:
         rng.shuffle(rates)
         slowest = 40 * 2 ** rng.random() if rates[0] < 1.5 else 10 * 5 ** rng.random()
         return [slowest * rate for rate in rates]
+
+    def is_tight(self):
+        """Several want just what there is: who gets it would be settled after minutes only."""
+        wanted = sum(min(self.read, trainer) for trainer in self.trainers) / self.decode
+        return len(self.trainers) > 1 and 0.9 < wanted < 1.15
 
     def delay(self):
         return f"read_rate:{round(self.read * RECORD)};decode:{round(self.workers / self.decode * 1e6)}"
@@ -267,7 +272,7 @@ def report(number, combination, figures, wrong, tries, verbose):
 def hurry():
     """Others on the machine must not keep them from their rates."""
     try:
-        os.nice(-15)
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except PermissionError:
         print("without the right to raise the priority: the machine had better be quiet")
 

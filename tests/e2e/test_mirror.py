@@ -380,8 +380,9 @@ class Mirror(Case):
         verdict = f"the trainer with pid {slow.pid} limits its group: it took no batch"
         self.until("the verdict", lambda: verdict in self.client_status(fast.pid)["verdict"])
         self.assertIn(f"feed: {verdict}", self.ctl("status").stdout)
-        status = self.client_status(slow.pid)
-        self.assertEqual((status["waiting_s"], status["wait_share"], status["ready"]), (0, 0, SLOTS))
+        # Its window has the little that it did wait, and becomes longer.
+        status = self.until("its wait to be little", lambda: (it := self.client_status(slow.pid))["wait_share"] < 0.1 and it)
+        self.assertEqual((status["waiting_s"], status["ready"]), (0, SLOTS))
         slow.kill(signal.SIGCONT)
         self.assertEqual(slow.receive()["step"], SLOTS)
 

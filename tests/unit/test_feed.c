@@ -201,6 +201,12 @@ static void ended(void *context, void **items, uint32_t count, uint64_t ns)
     (void)context, (void)items, (void)count, (void)ns;
 }
 
+/* Where the worker has not come to it before the feed is done. */
+static void dropped(void *context, void *item)
+{
+    (void)context, (void)item;
+}
+
 static uint32_t none_ahead(void *context)
 {
     (void)context;
@@ -216,7 +222,8 @@ START_TEST(test_small_batches_need_no_worker)
     feed_data_open(data);
     struct rig *rig = rig_new(data, &(struct rig_options){.threads = 1, .batch = 4});
     ck_assert_uint_le(feed_get_layout(rig->feed)->slot_bytes, 64 << 10);
-    const struct workers_work work = {.run = wait_for_end, .done = ended, .ahead = none_ahead};
+    const struct workers_work work = {
+        .run = wait_for_end, .done = ended, .drop = dropped, .ahead = none_ahead};
     struct workers_queue *queue = workers_queue_new(rig->workers, &work, &end, false);
     workers_push(queue, (void *[]){data}, 1);
     rig_run(rig, 80);
