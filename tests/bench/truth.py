@@ -67,7 +67,8 @@ class Combination:
         self.slots = max(4, 2 * self.burst + 2, self.burst + -(-max(48, 3 * self.workers) // self.batch))
         self.trainers = [trainer]
         while len(self.trainers) == 1 and self.burst == 1 and rng.random() < 0.4 or self.is_tight():
-            self.trainers = [trainer] + [trainer * rng.choice([0.5, 1, 2]) for _ in range(rng.choice([1, 2]))]
+            others, factors = rng.choice([1, 2]), rng.choice([(1,), (0.5, 1, 2)])
+            self.trainers = [trainer] + [trainer * rng.choice(factors) for _ in range(others)]
 
     @staticmethod
     def rates(rng):
@@ -79,9 +80,10 @@ class Combination:
         return [slowest * rate for rate in rates]
 
     def is_tight(self):
-        """Several want just what there is: who gets it would be settled after minutes only."""
+        """Several want just what there is: who gets it would be settled after minutes only. Or they want more, and different rates: a
+        trainer that works longer on each batch has one ready more often, and is served later."""
         wanted = sum(min(self.read, trainer) for trainer in self.trainers) / self.decode
-        return len(self.trainers) > 1 and 0.9 < wanted < 1.15
+        return len(self.trainers) > 1 and (0.9 < wanted < 1.15 or (wanted > 1 and len(set(self.trainers)) > 1))
 
     def delay(self):
         return f"read_rate:{round(self.read * RECORD)};decode:{round(self.workers / self.decode * 1e6)}"
