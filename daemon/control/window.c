@@ -7,9 +7,9 @@
 #define LATE 1.5
 #define GONE 3.0
 
-#define DRY 0.05 /* shares of time */
+#define DRY 0.02 /* shares of time */
 #define FULL 0.1
-#define READS 8 /* fewer say little of how busy reading is */
+#define READS 16 /* fewer say little of how busy reading is */
 
 static void drop_oldest(struct window *window)
 {
