@@ -1,10 +1,12 @@
 #include "feed/workers.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -21,6 +23,8 @@
 /* Time that a queue may have saved up over the one that was served most: what was not asked for in
  * the past gives no right to all of the threads now. */
 #define CREDIT (50 * CLOCK_MS)
+
+#define FEW 8 /* threads whose files in /proc are read */
 
 /* A ring of rows that grows and never shrinks: it is bounded by slots * batch. */
 struct ring {
@@ -44,10 +48,14 @@ struct workers_queue {
 
 struct worker {
     _Alignas(CACHE_LINE) struct workers *workers;
+    unsigned number;
     pthread_t thread;
-    int cpu;                /* -1: any */
-    bool borrower;          /* has the common part for its task; under the pool's mutex */
+    _Atomic pid_t tid; /* 0: not started */
+    int cpu;           /* -1: any */
+    unsigned sharers;  /* among whom memory was shared out when its decoder was made; 0: none */
+    bool borrower;     /* has the common part for its task; under the pool's mutex */
     _Atomic uint64_t since; /* begin of the row now running, 0 = idle */
+    _Atomic uint64_t busy_ns;
 };
 
 /* What a thread has taken, on its own stack. */
@@ -63,6 +71,7 @@ struct workers {
     pthread_mutex_t mutex;
     pthread_cond_t work; /* rows were pushed, or stop */
     pthread_cond_t done; /* the last running row of a queue has ended */
+    pthread_cond_t turn; /* a parked thread may have become active, or stop */
     struct workers_queue *queues;
     unsigned idle;          /* threads that wait for rows */
     uint64_t most_spent_ns; /* of all queues ever */
@@ -70,7 +79,10 @@ struct workers {
     struct budget *budget;
     uint64_t decode_bytes;
     bool common_lent; /* the common part of the decode memory: to one picture at a time */
-    unsigned count;
+    _Atomic unsigned active;
+    unsigned started; /* threads; of the owner alone, as is `most` */
+    unsigned sharers; /* the most that have been active */
+    unsigned most;
     struct worker workers[];
 };
 
@@ -216,6 +228,7 @@ static void do_task(struct worker *worker, struct task *task, struct decoder *de
     task->took = now - begin;
     if (task->done)
         queue->work->done(queue->context, task->items, task->done, task->took);
+    atomic_fetch_add_explicit(&worker->busy_ns, task->took, memory_order_relaxed);
     atomic_store_explicit(&worker->since, 0, memory_order_relaxed);
 }
 
@@ -244,13 +257,20 @@ static unsigned end_task(struct worker *worker, struct task *task)
     return task->done < task->count ? wanted(workers, queue) : 0;
 }
 
+/* Under the mutex. */
+static bool is_active(const struct worker *worker)
+{
+    return !worker->workers->stop && worker->number < worker->workers->active;
+}
+
+/* Until the thread is surplus, or its decoder may keep more than its share has become. */
 static void work_on(struct worker *worker, struct decoder *decoder)
 {
     struct workers *workers = worker->workers;
     struct task task;
     unsigned needed = 0;
     pthread_mutex_lock(&workers->mutex);
-    while (!workers->stop) {
+    while (is_active(worker) && worker->sharers == workers->sharers) {
         struct workers_queue *queue = pick(workers);
         if (!queue) {
             workers->idle++;
@@ -265,6 +285,40 @@ static void work_on(struct worker *worker, struct decoder *decoder)
         pthread_mutex_lock(&workers->mutex);
         needed = end_task(worker, &task);
     }
+    pthread_mutex_unlock(&workers->mutex);
+    wake(workers, needed);
+}
+
+/* Under the mutex: no decoder has a larger share than it may have now. */
+static bool shares_are_settled(const struct workers *workers)
+{
+    for (unsigned i = 0; i < workers->most; i++) {
+        const struct worker *worker = &workers->workers[i];
+        if (worker->sharers && worker->sharers != workers->sharers)
+            return false;
+    }
+    return true;
+}
+
+/* Parks the thread until it may have a decoder. False: the pool ends. */
+static bool wait_for_turn(struct worker *worker)
+{
+    struct workers *workers = worker->workers;
+    pthread_mutex_lock(&workers->mutex);
+    while (!workers->stop && (!is_active(worker) || !shares_are_settled(workers)))
+        pthread_cond_wait(&workers->turn, &workers->mutex);
+    worker->sharers = workers->sharers;
+    bool has_turn = !workers->stop;
+    pthread_mutex_unlock(&workers->mutex);
+    return has_turn;
+}
+
+static void end_turn(struct worker *worker)
+{
+    struct workers *workers = worker->workers;
+    pthread_mutex_lock(&workers->mutex);
+    worker->sharers = 0;
+    pthread_cond_broadcast(&workers->turn);
     pthread_mutex_unlock(&workers->mutex);
 }
 
@@ -285,54 +339,95 @@ static bool borrow_common(void *context, uint64_t bytes)
 }
 
 /* The decoder is made here, so that its memory lies near the CPU that uses it. */
+static struct decoder *make_decoder(struct worker *worker)
+{
+    const struct workers *workers = worker->workers;
+    struct decoder_limits limits = {
+        .share = workers->decode_bytes / 2 / worker->sharers,
+        .max =
+            workers->decode_bytes - workers->decode_bytes / 2 / workers->most * (workers->most - 1),
+        .borrow = borrow_common,
+        .context = worker,
+    };
+    return decoder_new(&limits);
+}
+
 static void *worker_main(void *context)
 {
     struct worker *worker = context;
     int code = worker->cpu < 0 ? 0 : cpus_pin((uint32_t)worker->cpu);
     if (code < 0)
         log_warning("a worker is not pinned to CPU %d: %s", worker->cpu, strerror(-code));
-    const struct workers *workers = worker->workers;
-    uint64_t share = workers->decode_bytes / 2 / workers->count;
-    struct decoder_limits limits = {
-        .share = share,
-        .max = workers->decode_bytes - share * (workers->count - 1),
-        .borrow = borrow_common,
-        .context = worker,
-    };
-    struct decoder *decoder = decoder_new(&limits);
-    work_on(worker, decoder);
-    decoder_free(decoder);
+    atomic_store(&worker->tid, gettid());
+    while (wait_for_turn(worker)) {
+        struct decoder *decoder = make_decoder(worker);
+        work_on(worker, decoder);
+        decoder_free(decoder);
+        end_turn(worker);
+    }
     return NULL;
 }
 
-static void start_threads(struct workers *workers, const struct cpus *cpus)
+/* Without the first there is no pool. */
+static void start_threads(struct workers *workers, unsigned count)
 {
-    for (unsigned i = 0; i < workers->count; i++) {
+    struct error err;
+    for (; workers->started < count; workers->started++) {
         char name[32];
-        snprintf(name, sizeof name, "decode-%u", i);
-        struct worker *worker = &workers->workers[i];
-        worker->workers = workers;
-        worker->cpu = cpus && cpus->count ? (int)cpus->list[i % cpus->count].number : -1;
-        worker->thread = thread_start(name, worker_main, worker);
+        snprintf(name, sizeof name, "decode-%u", workers->started);
+        struct worker *worker = &workers->workers[workers->started];
+        if (workers->started == 0) {
+            worker->thread = thread_start(name, worker_main, worker);
+        } else if (thread_try(name, worker_main, worker, &worker->thread, &err)) {
+            log_warning("%u workers instead of %u: %s", workers->started, count, err.text);
+            return;
+        }
     }
 }
 
-struct workers *workers_new(unsigned threads, const struct cpus *cpus, struct budget *budget)
+struct workers *workers_new_room(unsigned threads, unsigned most, const struct cpus *cpus,
+                                 struct budget *budget)
 {
     uint64_t bytes = budget_decode_limit(budget);
     if (!budget_try(budget, BUDGET_DECODE, bytes))
         return NULL;
-    unsigned count = threads ? threads : system_cpus();
-    size_t size = sizeof(struct workers) + count * sizeof(struct worker);
-    struct workers *workers = mem_lines(size);
+    struct workers *workers = mem_lines(sizeof *workers + most * sizeof(struct worker));
     pthread_mutex_init(&workers->mutex, NULL);
     pthread_cond_init(&workers->work, NULL);
     pthread_cond_init(&workers->done, NULL);
+    pthread_cond_init(&workers->turn, NULL);
     workers->budget = budget;
     workers->decode_bytes = bytes;
-    workers->count = count;
-    start_threads(workers, cpus);
+    workers->most = most;
+    for (unsigned i = 0; i < most; i++) {
+        struct worker *worker = &workers->workers[i];
+        worker->workers = workers;
+        worker->number = i;
+        worker->cpu = cpus && cpus->count ? (int)cpus->list[i % cpus->count].number : -1;
+    }
+    workers_set_active(workers, threads);
     return workers;
+}
+
+struct workers *workers_new(unsigned threads, const struct cpus *cpus, struct budget *budget)
+{
+    unsigned count = threads ? threads : system_cpus();
+    return workers_new_room(count, count, cpus, budget);
+}
+
+/* All who wait look again: a surplus thread must not be the one that a row wakes. */
+void workers_set_active(struct workers *workers, unsigned active)
+{
+    start_threads(workers, active);
+    if (active > workers->started)
+        active = workers->started;
+    pthread_mutex_lock(&workers->mutex);
+    workers->active = active;
+    if (active > workers->sharers)
+        workers->sharers = active;
+    pthread_cond_broadcast(&workers->work);
+    pthread_cond_broadcast(&workers->turn);
+    pthread_mutex_unlock(&workers->mutex);
 }
 
 void workers_free(struct workers *workers)
@@ -342,10 +437,12 @@ void workers_free(struct workers *workers)
     pthread_mutex_lock(&workers->mutex);
     workers->stop = true;
     pthread_cond_broadcast(&workers->work);
+    pthread_cond_broadcast(&workers->turn);
     pthread_mutex_unlock(&workers->mutex);
-    for (unsigned i = 0; i < workers->count; i++)
+    for (unsigned i = 0; i < workers->started; i++)
         pthread_join(workers->workers[i].thread, NULL);
     budget_give(workers->budget, BUDGET_DECODE, workers->decode_bytes);
+    pthread_cond_destroy(&workers->turn);
     pthread_cond_destroy(&workers->done);
     pthread_cond_destroy(&workers->work);
     pthread_mutex_destroy(&workers->mutex);
@@ -354,14 +451,47 @@ void workers_free(struct workers *workers)
 
 unsigned workers_threads(const struct workers *workers)
 {
-    return workers->count;
+    return workers->active;
+}
+
+unsigned workers_most(const struct workers *workers)
+{
+    return workers->most;
+}
+
+static void add_schedule(const struct worker *worker, struct workers_times *out)
+{
+    char path[64];
+    uint64_t cpu, queued;
+    snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", (int)atomic_load(&worker->tid));
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return;
+    if (fscanf(file, "%" SCNu64 " %" SCNu64, &cpu, &queued) == 2) {
+        out->few_cpu_ns += cpu;
+        out->few_queued_ns += queued;
+    }
+    fclose(file);
+}
+
+void workers_sample(struct workers *workers, struct workers_times *out)
+{
+    *out = (struct workers_times){0};
+    for (unsigned i = 0; i < workers->started; i++) {
+        const struct worker *worker = &workers->workers[i];
+        out->busy_ns += atomic_load_explicit(&worker->busy_ns, memory_order_relaxed);
+        if (i >= FEW)
+            continue;
+        out->few_busy_ns = out->busy_ns;
+        add_schedule(worker, out);
+    }
 }
 
 uint64_t workers_stuck_ns(const struct workers *workers)
 {
     uint64_t longest = 0;
     uint64_t now = clock_ns();
-    for (unsigned i = 0; i < workers->count; i++) {
+    for (unsigned i = 0; i < workers->started; i++) {
         uint64_t since = atomic_load_explicit(&workers->workers[i].since, memory_order_relaxed);
         if (since && since < now && now - since > longest)
             longest = now - since;

@@ -3,7 +3,10 @@
  * had the least time of the threads), probes last. A thread takes rows one at a time, or as many
  * consecutive ones as take 50 us by the time of the last ones; when they take longer it leaves
  * those not begun to others. So no batch waits for another's rows longer than for one row and 50
- * us. */
+ * us.
+ *
+ * As many threads take work as are active; the others are parked, without a decoder, or were never
+ * started. One that becomes surplus ends its task first. */
 #ifndef WORKERS_H
 #define WORKERS_H
 
@@ -35,8 +38,26 @@ struct workers_work {
  * half is shared out among the threads' decoders, which they make themselves, half is lent to one
  * picture at a time. NULL: the budget has no room for it. */
 struct workers *workers_new(unsigned threads, const struct cpus *cpus, struct budget *budget);
+/* The same with room for up to `most` threads, of which `threads` are active. Memory is shared out
+ * among the most that have been active; what a picture may take is that of a pool of `most`, so it
+ * does not depend on how many are. */
+struct workers *workers_new_room(unsigned threads, unsigned most, const struct cpus *cpus,
+                                 struct budget *budget);
 void workers_free(struct workers *workers); /* all queues are gone by then */
-unsigned workers_threads(const struct workers *workers);
+/* 1 to workers_most; fewer become active where the system gives no more threads. Returns at once.
+ * Like workers_sample, of one thread only. */
+void workers_set_active(struct workers *workers, unsigned active);
+unsigned workers_threads(const struct workers *workers); /* active */
+unsigned workers_most(const struct workers *workers);
+
+/* Times since the start: of all threads how long they were at tasks; of the first few how long
+ * they were at tasks, on a CPU, and ready to run without getting one (0 where the system does not
+ * tell). */
+struct workers_times {
+    uint64_t busy_ns;
+    uint64_t few_busy_ns, few_cpu_ns, few_queued_ns;
+};
+void workers_sample(struct workers *workers, struct workers_times *out);
 /* Nanoseconds for which the slowest busy thread has been at one row (watchdog). */
 uint64_t workers_stuck_ns(const struct workers *workers);
 

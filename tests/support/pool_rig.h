@@ -74,11 +74,16 @@ static void drop(void *context, void *item)
 
 static const struct workers_work gated = {run_gate, count_done, drop, tell_ahead};
 
-static void start(unsigned threads)
+static inline void start_room(unsigned threads, unsigned most)
 {
     budget = budget_new(80 << 20, 0);
-    workers = workers_new(threads, NULL, budget);
+    workers = workers_new_room(threads, most, NULL, budget);
     ck_assert_ptr_nonnull(workers);
+}
+
+static inline void start(unsigned threads)
+{
+    start_room(threads, threads);
 }
 
 static void stop(void)
@@ -103,7 +108,7 @@ static void push(struct client *client, uint32_t count)
 }
 
 /* Puts the only thread behind a gate, so that what is pushed meanwhile waits. */
-static void close_gate(struct client *gate)
+static inline void close_gate(struct client *gate)
 {
     open_queue(gate, &gated, false);
     push(gate, 1);
