@@ -2,15 +2,13 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-
-/* What a walk over the cgroups looks for in each directory. */
-typedef void visit_cgroup(const char *folder, bool v2, void *context);
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -133,7 +131,7 @@ static char *cgroup_folder(const char *root, const char *point, const char *inne
 }
 
 static void visit_up(const char *root, char *line, const char *controller, const char *path,
-                     visit_cgroup *visit, void *context)
+                     system_visit *visit, void *context)
 {
     char *inner, *point;
     if (!parse_mount(line, controller, &inner, &point))
@@ -150,7 +148,7 @@ static void visit_up(const char *root, char *line, const char *controller, const
 }
 
 /* Visits our cgroup and each above it in one hierarchy: `controller` of v1, or v2 (""). */
-static void visit_hierarchy(const char *root, const char *controller, visit_cgroup *visit,
+static void visit_hierarchy(const char *root, const char *controller, system_visit *visit,
                             void *context)
 {
     cleanup_free char *path = own_path(root, controller);
@@ -194,15 +192,14 @@ static void visit_free(const char *folder, bool v2, void *context)
     *lowest = least(*lowest, limit - least(limit, used));
 }
 
-static void visit_quota(const char *folder, bool v2, void *context)
+double system_cgroup_cpus(const char *folder, bool v2)
 {
-    uint64_t *lowest = context;
     uint64_t quota = 0, period = 0;
     if (v2) {
         cleanup_free char *path = mem_format("%s/cpu.max", folder);
         FILE *file = fopen(path, "re");
         if (!file)
-            return;
+            return 0;
         if (fscanf(file, "%" SCNu64 " %" SCNu64, &quota, &period) != 2)
             period = 0; /* "max" */
         fclose(file);
@@ -210,8 +207,15 @@ static void visit_quota(const char *folder, bool v2, void *context)
         quota = read_number(folder, "cpu.cfs_quota_us", 0);
         period = read_number(folder, "cpu.cfs_period_us", 0);
     }
-    if (quota && period)
-        *lowest = least(*lowest, quota / period + (quota % period != 0));
+    return quota && period ? (double)quota / (double)period : 0;
+}
+
+static void visit_quota(const char *folder, bool v2, void *context)
+{
+    uint32_t *lowest = context;
+    double cpus = ceil(system_cgroup_cpus(folder, v2));
+    if (cpus > 0 && cpus < *lowest)
+        *lowest = (uint32_t)cpus;
 }
 
 static uint64_t machine_memory(const char *root, const char *name)
@@ -238,10 +242,15 @@ uint64_t system_memory_free_at(const char *root)
 
 uint32_t system_quota_at(const char *root)
 {
-    uint64_t lowest = UINT32_MAX;
-    visit_hierarchy(root, "", visit_quota, &lowest);
-    visit_hierarchy(root, "cpu", visit_quota, &lowest);
-    return (uint32_t)lowest;
+    uint32_t lowest = UINT32_MAX;
+    system_each_cpu_cgroup(root, visit_quota, &lowest);
+    return lowest;
+}
+
+void system_each_cpu_cgroup(const char *root, system_visit *visit, void *context)
+{
+    visit_hierarchy(root, "", visit, context);
+    visit_hierarchy(root, "cpu", visit, context);
 }
 
 uint64_t system_memory(void)
@@ -256,9 +265,14 @@ uint64_t system_memory_free(void)
 
 unsigned system_cpus(void)
 {
+    return system_cpus_at("");
+}
+
+unsigned system_cpus_at(const char *root)
+{
     cpu_set_t set;
     unsigned cpus = 1;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cpus = (unsigned)CPU_COUNT(&set);
-    return (unsigned)least(cpus, system_quota_at(""));
+    return (unsigned)least(cpus, system_quota_at(root));
 }

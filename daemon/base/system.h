@@ -3,6 +3,7 @@
 #ifndef SYSTEM_H
 #define SYSTEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Bytes: least of RAM and the cgroups' limits (memory.max, memory.high, memory.limit_in_bytes). */
@@ -18,5 +19,12 @@ unsigned system_cpus(void);
 uint64_t system_memory_at(const char *root);
 uint64_t system_memory_free_at(const char *root);
 uint32_t system_quota_at(const char *root);
+
+unsigned system_cpus_at(const char *root);
+
+/* Visits our cgroup and each above it that rules over CPUs, of v2 and of v1, by its folder. */
+typedef void system_visit(const char *folder, bool v2, void *context);
+void system_each_cpu_cgroup(const char *root, system_visit *visit, void *context);
+double system_cgroup_cpus(const char *folder, bool v2); /* that its quota allows; 0 = no quota */
 
 #endif
