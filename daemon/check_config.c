@@ -96,12 +96,12 @@ static int check_feed(const struct config *config, const char *cache, const stru
 
 static void print_workers(const struct config *config)
 {
-    unsigned threads = config->workers ? config->workers : system_cpus();
+    unsigned threads = config_workers(config);
     bool pinned = config->pin_workers;
     cleanup_free struct cpus *cpus = cpus_allowed(pinned ? threads : CPUS_MAX);
     char text[CPUS_TEXT_MAX];
-    printf("workers: %u, %s %s\n", threads, pinned ? "pinned to CPUs" : "on any of CPUs",
-           cpus_text(cpus, text, sizeof text));
+    printf("workers: %s%u, %s %s\n", config->workers ? "" : "auto, 1 to ", threads,
+           pinned ? "pinned to CPUs" : "on any of CPUs", cpus_text(cpus, text, sizeof text));
 }
 
 int check_config(const struct config *config, bool user, uint32_t world)

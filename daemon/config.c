@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/system.h"
 #include "config_feed.h"
 #include "config_yaml.h"
+#include "feed/workers.h"
 #include "proto/limits.h"
 
 #define CONFIG_SIZE_MAX (4U << 20)
@@ -93,6 +95,7 @@ static int parse_yes(struct config_yaml *yaml, yaml_node_t *node, const char *ke
 
 static const struct config_key config_keys[] = {
     {"workers", config_yaml_u32_auto, CONFIG(workers)},
+    {"workers_max", config_yaml_u32_auto, CONFIG(workers_max)},
     {"pin_workers", parse_yes, CONFIG(pin_workers)},
     {"memory", config_yaml_size_auto, CONFIG(memory)},
     {"decode_memory", config_yaml_size_auto, CONFIG(decode_memory)},
@@ -108,8 +111,15 @@ static int check(struct config_yaml *yaml, const struct config *config)
     yaml_node_t *root = yaml_document_get_root_node(&yaml->document);
     if (config->nfeeds == 0)
         return config_yaml_error(yaml, root, "feeds", "at least one feed is needed");
-    if (config->workers > 1024)
-        return config_yaml_error(yaml, root, "workers", "%u is over 1024", config->workers);
+    if (config->workers > WORKERS_MAX)
+        return config_yaml_error(yaml, root, "workers", "%u is over %u", config->workers,
+                                 WORKERS_MAX);
+    if (config->workers_max > WORKERS_MAX)
+        return config_yaml_error(yaml, root, "workers_max", "%u is over %u", config->workers_max,
+                                 WORKERS_MAX);
+    if (config->workers && config->workers_max)
+        return config_yaml_error(yaml, root, "workers_max",
+                                 "is a bound of workers: auto, and workers is %u", config->workers);
     if (config->clients < 1 || config->clients > DLP_CLIENTS_MAX)
         return config_yaml_error(yaml, root, "clients", "%u must be 1 to %u", config->clients,
                                  DLP_CLIENTS_MAX);
@@ -195,6 +205,14 @@ void config_free(struct config *config)
     free(config->cache_dir);
     free(config->path);
     free(config);
+}
+
+unsigned config_workers(const struct config *config)
+{
+    if (config->workers)
+        return config->workers;
+    unsigned most = config->workers_max ? config->workers_max : system_cpus();
+    return most < WORKERS_MAX ? most : WORKERS_MAX;
 }
 
 /* $VARIABLE/rest, else $HOME/fallback/rest; the user's own directories by the XDG rules. */

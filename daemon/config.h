@@ -11,7 +11,8 @@
 
 struct config {
     char *path;             /* of the file read; NULL = none */
-    unsigned workers;       /* 0 = auto */
+    unsigned workers;       /* 0 = auto: */
+    unsigned workers_max;   /* up to so many; 0 = as there are CPUs */
     bool pin_workers;       /* each stays on one CPU */
     uint64_t memory;        /* bytes; 0 = auto */
     uint64_t decode_memory; /* bytes; 0 = memory / 8 */
@@ -30,6 +31,8 @@ int config_read(const char *path, struct config **out, struct error *err);
 int config_parse(const char *path, const char *text, size_t size, struct config **out,
                  struct error *err);
 void config_free(struct config *config);
+/* Workers that there may be: as said, else by the CPUs that affinity and cgroup allow now. */
+unsigned config_workers(const struct config *config);
 /* The file to read where none is named: the user's (~/.config/dataloadd/dataloadd.yaml under XDG
  * rules) or /etc/dataloadd/dataloadd.yaml. */
 char *config_default_path(int user);

@@ -185,16 +185,28 @@ static void start_signals(struct server *server)
         uv_timer_start(&server->idle, on_idle, IDLE_MS, IDLE_MS);
 }
 
+/* Limits of cgroups and sets of CPUs may widen later. */
+static unsigned worker_room(const struct config *config)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    unsigned most = config_workers(config);
+    if (config->workers || config->workers_max || cpus <= (long)most)
+        return most;
+    return cpus < WORKERS_MAX ? (unsigned)cpus : WORKERS_MAX;
+}
+
 static void start_control(struct server *server)
 {
     const struct config *config = server->options->config;
     unsigned threads = config->workers ? config->workers : system_cpus();
+    unsigned room = worker_room(config);
     server->budget = budget_new(config->memory, config->decode_memory);
     mem_keep(budget_limit(server->budget) / KEEP_SHARE);
     server->orphans = orphans_new(server->budget);
     server->uploaders = uploaders_new(&uploader_times);
-    cleanup_free struct cpus *cpus = cpus_allowed(threads);
-    server->workers = workers_new(threads, config->pin_workers ? cpus : NULL, server->budget);
+    cleanup_free struct cpus *cpus = cpus_allowed(room);
+    server->workers = workers_new_room(config->workers ? config->workers : 1, room,
+                                       config->pin_workers ? cpus : NULL, server->budget);
     if (config->pin_workers)
         cpus_text(cpus, server->worker_cpus, sizeof server->worker_cpus);
     server->gpus = gpus_new();
@@ -207,6 +219,8 @@ static void start_control(struct server *server)
                                       .orphans = server->orphans,
                                       .uploaders = server->uploaders,
                                       .workers = server->workers,
+                                      .workers_auto = !config->workers,
+                                      .workers_max = config->workers_max,
                                       .feeds = config->feeds,
                                       .nfeeds = config->nfeeds,
                                       .client_memory = client_memory,
@@ -221,8 +235,9 @@ static void start_control(struct server *server)
                                       .gpus = server->gpus};
     server->control = control_new(&control);
     log_notice(
-        "dataloadd %s: %u feed%s, %u worker%s%s%s, memory %.1f MB, vector code %s, socket %s",
-        DATALOADD_VERSION, config->nfeeds, plural(config->nfeeds), threads, plural(threads),
+        "dataloadd %s: %u feed%s, %s%u worker%s%s%s, memory %.1f MB, vector code %s, socket %s",
+        DATALOADD_VERSION, config->nfeeds, plural(config->nfeeds), config->workers ? "" : "1 to ",
+        config_workers(config), plural(config_workers(config)),
         config->pin_workers ? " on CPUs " : "", server->worker_cpus,
         (double)budget_limit(server->budget) / 1e6, simd_name(simd_level()),
         *server->options->socket_path ? server->options->socket_path : "of the service manager");

@@ -119,6 +119,20 @@ static enum verdict_stage feed_verdict(const Dlp__StatusReply *status, const Dlp
     return verdict(used ? &input : NULL, sentence, VERDICT_TEXT_MAX);
 }
 
+/* Where the workers set their number themselves, and where others keep them from the CPUs. */
+static void print_workers(const struct ctl *ctl, const Dlp__StatusReply *status)
+{
+    if (*status->workers_why)
+        ctl_print(ctl, "workers: %u of up to %u: %s", status->workers, status->workers_max,
+                  status->workers_why);
+    if (status->throttled_share >= 0.01)
+        ctl_print(
+            ctl,
+            "throttled: the CPU quota of a cgroup kept %.0f %% of the CPU time that was wanted "
+            "from the daemon",
+            100 * status->throttled_share);
+}
+
 static void print_daemon(const struct ctl *ctl, const Dlp__StatusReply *status)
 {
     char up[CTL_TEXT_MAX], used[CTL_TEXT_MAX], limit[CTL_TEXT_MAX], orphaned[CTL_TEXT_MAX];
@@ -131,6 +145,7 @@ static void print_daemon(const struct ctl *ctl, const Dlp__StatusReply *status)
               ctl_text_bytes(status->memory_limit, limit),
               status->memory_orphaned ? ", orphaned " : "", status->memory_orphaned ? orphaned : "",
               status->device);
+    print_workers(ctl, status);
 }
 
 static void print_clients(const struct ctl *ctl, const Dlp__StatusReply *status)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "control/admit.h"
+#include "control/autoscale.h"
 #include "control/conn.h"
 #include "control/group.h"
 #include "control/inquiry.h"
@@ -70,6 +71,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct control *control = timer->data;
     uint64_t now = clock_ns();
+    bool throttled = autoscale_throttled(control->autoscale) > GAUGE_THROTTLED_SHARE;
     datasets_tick(control->datasets);
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
@@ -81,6 +83,7 @@ static void on_tick(uv_timer_t *timer)
         } else if (s->state == SESSION_STREAMING) {
             struct feed_stats stats;
             feed_get_stats(s->group->feed, &stats);
+            s->gauge.throttled = throttled;
             gauge_look(&s->gauge, now, &stats);
         }
     }
@@ -88,6 +91,7 @@ static void on_tick(uv_timer_t *timer)
         lag_tick(group, now);
         group_tell_members(group);
     }
+    autoscale_tick(control->autoscale, now);
     mix_watch_tick(control->mix_watch);
     uploaders_watch(control->options.uploaders);
     reclaim_look(control->reclaim);
@@ -139,6 +143,7 @@ struct control *control_new(const struct control_options *options)
     control->errands = errands_new(options->mailbox);
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
+    control->autoscale = autoscale_new(control);
     uv_timer_init(options->loop, &control->tick);
     uv_timer_init(options->loop, &control->gpu_look);
     control->tick.data = control->gpu_look.data = control;
@@ -227,6 +232,7 @@ void control_free(struct control *control)
     datasets_free(control->datasets);
     mix_watch_free(control->mix_watch);
     reclaim_free(control->reclaim);
+    autoscale_free(control->autoscale);
     errands_free(control->errands);
     badlist_free(control->badlist);
     free(control->totals);

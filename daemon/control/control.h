@@ -28,6 +28,8 @@ struct control_options {
     struct orphans *orphans;
     struct uploaders *uploaders;
     struct workers *workers;
+    bool workers_auto;    /* they set their number themselves, */
+    unsigned workers_max; /* up to so many; 0 = as there are CPUs */
     struct feed_spec *const *feeds;
     uint32_t nfeeds;
     uint64_t client_memory; /* bytes of one client */
@@ -57,6 +59,7 @@ struct control {
     struct errands *errands;
     struct mix_watch *mix_watch;
     struct reclaim *reclaim;
+    struct autoscale *autoscale;
     struct session *sessions; /* also those that wait for their group's end */
     struct group *groups;
     struct conn *conns;

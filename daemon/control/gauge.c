@@ -49,8 +49,11 @@ static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
                                  const struct feed_stats *stats)
 {
     enum gauge_cause cause = gauge_cause(stats);
-    bool dry = cause == GAUGE_DECODE && window_runs_dry(&gauge->window, now, &stats->work);
-    return dry ? GAUGE_STORAGE : cause;
+    if (cause != GAUGE_DECODE)
+        return cause;
+    if (window_runs_dry(&gauge->window, now, &stats->work))
+        return GAUGE_STORAGE;
+    return gauge->throttled ? GAUGE_THROTTLED : GAUGE_DECODE;
 }
 
 void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
@@ -195,6 +198,7 @@ const char *gauge_cause_name(enum gauge_cause cause)
         [GAUGE_SLOTS_HELD] = "slots_held",
         [GAUGE_MEMORY_LIMIT] = "memory_limit",
         [GAUGE_COPY] = "copy",
+        [GAUGE_THROTTLED] = "throttled",
     };
     return names[cause];
 }

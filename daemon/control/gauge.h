@@ -12,6 +12,8 @@
 
 #define GAUGE_STALL_NS 1000000ULL /* a longer wait for a batch that was not there is a stall */
 
+#define GAUGE_THROTTLED_SHARE 0.1 /* of the CPU time, above which decode is throttled */
+
 /* The closed list of causes. */
 enum gauge_cause {
     GAUGE_NONE,
@@ -20,7 +22,8 @@ enum gauge_cause {
     GAUGE_SHUFFLE_FILL,
     GAUGE_SLOTS_HELD,
     GAUGE_MEMORY_LIMIT,
-    GAUGE_COPY, /* to the GPU */
+    GAUGE_COPY,      /* to the GPU */
+    GAUGE_THROTTLED, /* it would be decode, and a cgroup's quota keeps the CPUs from it */
     GAUGE_CAUSES
 };
 
@@ -40,6 +43,7 @@ struct gauge {
     uint64_t last_take;
     uint64_t stalls, longest_stall_ns;
     enum gauge_cause last_cause, cause_now;
+    bool throttled; /* the daemon is; set once a second */
     struct gauge_stalls by_cause[GAUGE_CAUSES];
     struct waits waits;
     struct window window;

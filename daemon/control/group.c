@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "control/admit.h"
+#include "control/autoscale.h"
 #include "control/session.h"
 #include "feed/feed_ports.h"
 #include "proto/frames.h"
@@ -189,6 +190,7 @@ bool group_stream(struct group *group, struct feed *feed)
     }
     group->state = GROUP_STREAMING;
     jobs_served(group->job, group->params.rank);
+    autoscale_welcome(group->control->autoscale);
     feed_start(feed);
     return true;
 }

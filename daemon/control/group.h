@@ -17,6 +17,7 @@
 #include "control/handoff.h"
 #include "control/lag.h"
 #include "control/loan.h"
+#include "control/pace.h"
 #include "control/refusal.h"
 #include "feed/feed.h"
 #include "proto/limits.h"
@@ -44,6 +45,7 @@ struct group {
     struct refusal stop;     /* why no batch will follow; code 0: there are more */
     struct feed_place place; /* current: after the last that any member has taken */
     struct lag lag;
+    struct pace_stream pace;
     struct loan batches[DLP_SLOTS_MAX];
 };
 

@@ -17,6 +17,7 @@
 #include "control/bad_reply.h"
 #include "control/gauge.h"
 #include "control/group.h"
+#include "control/pace.h"
 #include "control/place.h"
 #include "control/refusal.h"
 #include "dataload.pb-c.h"
@@ -72,6 +73,7 @@ struct session {
     bool cast_off;    /* for good: detached as soon as it holds nothing */
     uint64_t skipped; /* batches that have passed it by */
     struct gauge gauge;
+    struct pace_taker pace; /* since it streams */
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */
     struct bad_listing listing;

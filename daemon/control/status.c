@@ -1,4 +1,5 @@
 #include "control/status.h"
+#include "control/autoscale.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -275,6 +276,9 @@ static void fill_daemon(const struct control *control, char *device, Dlp__Status
     reply->version = DATALOADD_VERSION;
     reply->socket = (char *)options->socket_path;
     reply->workers = workers_threads(options->workers);
+    reply->workers_max = autoscale_most(control->autoscale);
+    reply->workers_why = (char *)autoscale_why(control->autoscale);
+    reply->throttled_share = autoscale_throttled(control->autoscale);
     reply->memory_limit = budget_limit(options->budget);
     /* The workers take all of their share at the start, whether there is work or not. */
     reply->memory_used =

@@ -17,6 +17,8 @@
 #include "base/cpus.h"
 #include "image/decoder.h"
 
+#define WORKERS_MAX 1024 /* of one pool */
+
 struct workers;
 struct workers_queue; /* the rows of one feed, in order */
 

@@ -31,6 +31,8 @@ START_TEST(defaults)
     const struct feed_spec *spec = config_feed(config, "a");
     ck_assert_ptr_nonnull(spec);
     ck_assert_uint_eq(config->workers, 0);
+    ck_assert_uint_eq(config->workers_max, 0);
+    ck_assert_uint_ge(config_workers(config), 1);
     ck_assert(!config->pin_workers);
     ck_assert_uint_eq(config->memory, 0);
     ck_assert_uint_eq(config->job_linger, 60);
@@ -96,6 +98,7 @@ START_TEST(everything)
         "[root, 1234]}\n    exclude: /lists/left-out.txt\n");
     const struct feed_spec *spec = config->feeds[0];
     ck_assert_uint_eq(config->workers, 3);
+    ck_assert_uint_eq(config_workers(config), 3);
     ck_assert(config->pin_workers);
     ck_assert_uint_eq(config->memory, 16ULL << 30);
     ck_assert_str_eq(config->cache_dir, "/c");
@@ -170,6 +173,8 @@ static const struct {
     {"memory: 1GiB\ndecode_memory: 1GiB\n" FEED, {"decode_memory", "less than memory"}},
     {"client_memory: 0\n" FEED, {"client_memory", "or auto"}},
     {"workers: 1025\n" FEED, {"workers", "1025"}},
+    {"workers_max: 1025\n" FEED, {"workers_max", "1025"}},
+    {"workers: 4\nworkers_max: 8\n" FEED, {"workers_max", "bound of workers: auto", "4"}},
     {"pin_workers: 2\n" FEED, {"F:1:", "\"2\"", "yes or no"}},
     {"pin_workers: [yes]\n" FEED, {"F:1:", "pin_workers"}},
     {"clients: 0\n" FEED, {"clients", "1 to"}},

@@ -276,6 +276,23 @@ START_TEST(pinned_workers_are_told)
 }
 END_TEST
 
+START_TEST(workers_that_set_their_number_are_told)
+{
+    Dlp__StatusReply reply = reply_of(NULL, 0, NULL, 0);
+    reply.workers_max = 16;
+    reply.workers_why = (char *)"the trainers could take 840/s, 2 workers x 420/s = 840/s";
+    reply.throttled_share = 0.4;
+    struct ctl ctl = start(false);
+    ctl_status_table(&ctl, &reply);
+    fclose(ctl.out);
+    ck_assert_ptr_nonnull(strstr(
+        text,
+        "\nworkers: 2 of up to 16: the trainers could take 840/s, 2 workers x 420/s = 840/s\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nthrottled: the CPU quota of a cgroup kept 40 % of the CPU time"));
+}
+END_TEST
+
 START_TEST(idle_workers_are_counted_once)
 {
     Dlp__ClientStatus one = client_of(1, "train"), two = client_of(2, "train");
@@ -371,9 +388,10 @@ static const char *const feed_keys[] = {
     "verdict",
 };
 static const char *const daemon_keys[] = {
-    "pid",         "uptime_s",        "version",        "socket",      "workers", "memory_limit",
-    "memory_used", "memory_orphaned", "device",         "clients",     "feeds",   "malformed_peers",
-    "refused",     "vacant",          "schema_version", "worker_cpus",
+    "pid",          "uptime_s",        "version",         "socket",          "workers",
+    "memory_limit", "memory_used",     "memory_orphaned", "device",          "clients",
+    "feeds",        "malformed_peers", "refused",         "vacant",          "schema_version",
+    "worker_cpus",  "workers_max",     "workers_why",     "throttled_share",
 };
 static const char *const vacant_keys[] = {"feed",  "job",  "uid",  "rank",     "world",
                                           "epoch", "step", "lost", "vacant_s", "shared"};
@@ -454,6 +472,7 @@ int main(void)
     tcase_add_test(tcase, an_idle_daemon);
     tcase_add_test(tcase, probes_do_not_hide_the_trainers);
     tcase_add_test(tcase, pinned_workers_are_told);
+    tcase_add_test(tcase, workers_that_set_their_number_are_told);
     tcase_add_test(tcase, idle_workers_are_counted_once);
     tcase_add_test(tcase, a_group_has_one_pace);
     tcase_add_test(tcase, who_waits_for_a_member_is_told_for_whom);
