@@ -90,6 +90,33 @@ START_TEST(test_same_bytes_for_all_threads)
 }
 END_TEST
 
+static void change_workers(struct rig *rig, const struct feed_batch *batch)
+{
+    (void)batch;
+    static unsigned draw = 1;
+    draw = draw * 1664525 + 1013904223;
+    workers_set_active(rig->workers, 1 + (draw >> 16) % workers_most(rig->workers));
+}
+
+/* Of the last run each picture needs the part that only one thread gets at a time. */
+START_TEST(test_same_bytes_while_the_number_of_threads_changes)
+{
+    uint64_t first = 0;
+    feed_data_open(data);
+    for (unsigned run = 0; run < 4; run++) {
+        struct rig_options options = {.threads = run ? 8 : 2, .decode = run == 3 ? 160 << 10 : 0};
+        setenv("DATALOADD_TEST_DELAY", run % 2 ? "7:1500" : "0:0", 1);
+        struct rig *rig = rig_new(data, &options);
+        rig->on_ready = run ? change_workers : NULL;
+        rig_run(rig, 40);
+        rig_trim(rig, 40);
+        first = run ? first : rig_hash(rig);
+        ck_assert_uint_eq(rig_hash(rig), first);
+        rig_free(rig);
+    }
+}
+END_TEST
+
 START_TEST(test_ranks_are_disjoint_and_complete)
 {
     static const uint32_t worlds[] = {1, 2, 3, 4};
@@ -298,6 +325,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, test_order_is_the_plans, 0, sizeof orders / sizeof *orders);
     tcase_add_test(tcase, test_same_bytes_for_all_threads);
+    tcase_add_test(tcase, test_same_bytes_while_the_number_of_threads_changes);
     tcase_add_loop_test(tcase, test_ranks_are_disjoint_and_complete, 0, 4);
     tcase_add_test(tcase, test_augmentation_depends_on_sample_and_epoch);
     tcase_add_loop_test(tcase, test_little_memory_same_order, 0, 2);
