@@ -17,7 +17,7 @@
 #define TRIAL_GAIN 0.3    /* of what they should bring is enough */
 #define CAP_SECONDS 60    /* then it is tried again, twice as late after each failure */
 #define CAP_SECONDS_MOST 960
-#define CAP_CHANGE 0.25  /* of what is needed: it is tried again */
+#define CHANGED 0.25     /* of what is asked for: things are no more as they were */
 #define PATIENCE 2       /* seconds, where it has plenty */
 #define PATIENCE_SPARE 5 /* times as many where it has not */
 #define PATIENCE_MOST 64 /* seconds */
@@ -108,12 +108,19 @@ static unsigned change(struct governor *governor, const struct governor_input *i
     if (to < in->active) {
         governor->since_down = 0;
         governor->down_from = in->active;
-    } else if (governor->since_down < RELAPSE && to <= governor->down_from) {
-        unsigned doubled = governor->patience * 2;
-        governor->patience = doubled < PATIENCE_MOST ? doubled : PATIENCE_MOST;
-        governor->since_down = RELAPSE;
     }
     return to;
+}
+
+/* It needs again what it has given up, and no more is asked of it than then. */
+static void mind_relapse(struct governor *governor, const struct need *need, unsigned to)
+{
+    if (governor->since_down >= RELAPSE || to > governor->down_from ||
+        need->rows > governor->down_rows * (1 + CHANGED))
+        return;
+    unsigned doubled = governor->patience * 2;
+    governor->patience = doubled < PATIENCE_MOST ? doubled : PATIENCE_MOST;
+    governor->since_down = RELAPSE;
 }
 
 /* Those that may be whoever else wants the CPUs, and as many more as find one. */
@@ -132,7 +139,7 @@ static bool cap_holds(const struct governor *governor, const struct governor_inp
     return governor->cap && governor->cap_seconds < governor->cap_hold &&
            in->nstreams == governor->cap_streams && in->ceiling == governor->cap_ceiling &&
            in->free_cpus < governor->cap_free + 1 &&
-           fabs(need->rows - governor->cap_need) <= CAP_CHANGE * governor->cap_need;
+           fabs(need->rows - governor->cap_need) <= CHANGED * governor->cap_need;
 }
 
 static void set_cap(struct governor *governor, const struct governor_input *in,
@@ -195,6 +202,7 @@ static unsigned grow(struct governor *governor, const struct governor_input *in,
         governor->trial_rows = in->rows;
         governor->trial_free = in->free_cpus;
     }
+    mind_relapse(governor, need, to);
     return change(governor, in, to);
 }
 
@@ -223,7 +231,13 @@ static unsigned shrink(struct governor *governor, const struct governor_input *i
         to = whole(governor->plenty.need / PLENTY);
     else if (spare)
         to = whole(governor->spare.need / SPARE);
-    return change(governor, in, to < in->active ? to : in->active);
+    if (to >= in->active)
+        return in->active;
+    change(governor, in, to);
+    governor->down_rows = need->rows;
+    /* A step down in the middle of a second goes on in the next. */
+    is_low(&governor->plenty, need->workers * PLENTY, to, patience);
+    return to;
 }
 
 /* Others have taken the CPUs that workers above their half had. */

@@ -47,7 +47,8 @@ struct governor {
     unsigned patience;        /* seconds of plenty before it goes down; 0 = as at first */
     unsigned calm;            /* seconds since the last change */
     unsigned since_down;      /* seconds since it last went down, */
-    unsigned down_from;       /* from so many */
+    unsigned down_from;       /* from so many, */
+    double down_rows;         /* when so many rows/s were asked for */
     /* It went up from so many (0: it did not) and looks what that brings; how it was then: */
     unsigned trial_from;
     double trial_rows, trial_free;

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 
-#define NEW_LOOKS 3               /* in which a stream is new whatever is known */
+#define NEW_LOOKS 1               /* in which a stream is new whatever is known */
 #define UNKNOWN_LOOKS 10          /* and while it is not known what its trainer could take */
 #define PAUSE (30 * CLOCK_SECOND) /* a trainer that takes nothing for so long asks for nothing */
 #define BRIEF_NS CLOCK_US         /* time that a trainer takes at least */
@@ -22,8 +22,8 @@ void pace_look_stream(struct pace_stream *pace, const struct feed_stats *stats,
     const struct feed_work *a = &pace->work, *b = &stats->work;
     pace->rate = blend(pace->rate, b->decoded - a->decoded,
                        b->decode_ns + b->finish_ns - a->decode_ns - a->finish_ns);
-    pace->supply = blend(pace->supply, b->read_samples - a->read_samples,
-                         b->read_samples_ns - a->read_samples_ns);
+    pace->supply = blend(pace->supply, b->reads.samples - a->reads.samples,
+                         b->reads.busy_ns - a->reads.busy_ns);
     pace->rows = (double)(b->decoded - a->decoded);
     pace->work = *b;
     pace->looks++;

@@ -131,6 +131,19 @@ START_TEST(a_stall_that_lasts_has_a_cause)
 }
 END_TEST
 
+START_TEST(decode_that_a_quota_slows_is_throttled)
+{
+    stats.rows_queued = 5;
+    gauge.throttled = true;
+    gauge_wait(&gauge, T0, &stats);
+    ck_assert_int_eq(gauge_last_cause(&gauge, T0 + 2 * MS, &stats), GAUGE_THROTTLED);
+    ck_assert_str_eq(gauge_cause_name(GAUGE_THROTTLED), "throttled");
+    stats.rows_queued = 0;
+    stats.wait = FEED_WAITS_MEMORY;
+    ck_assert_int_eq(gauge_last_cause(&gauge, T0 + 2 * MS, &stats), GAUGE_MEMORY_LIMIT);
+}
+END_TEST
+
 START_TEST(stalls_have_length_and_cause)
 {
     stats.wait = FEED_WAITS_STORAGE;
@@ -297,6 +310,7 @@ int main(void)
     tcase_add_test(test, waiting_now_counts);
     tcase_add_test(test, a_wait_is_over_when_the_batch_is_there);
     tcase_add_test(test, a_stall_that_lasts_has_a_cause);
+    tcase_add_test(test, decode_that_a_quota_slows_is_throttled);
     tcase_add_test(test, stalls_have_length_and_cause);
     tcase_add_test(test, cause_of_a_long_stall_is_the_latest);
     tcase_add_test(test, rows_behind_storage);

@@ -130,8 +130,7 @@ START_TEST(rates_of_workers_and_storage)
     stats.work = (struct feed_work){.decoded = 90,
                                     .decode_ns = 800 * MS,
                                     .finish_ns = 200 * MS,
-                                    .read_samples = 100,
-                                    .read_samples_ns = 500 * MS};
+                                    .reads = {.samples = 100, .busy_ns = 500 * MS}};
     look();
     near(out.rate, 90);
     near(out.supply, 200);
