@@ -1,7 +1,8 @@
 /* A trainer of known speed: takes batches, works on them for a set time by the clock, gives them
  * back. What a sleep takes too long is taken off the next, so that the mean is right on a busy
  * machine too. Prints one line a batch: when it was taken and how long it was waited for (ns of
- * CLOCK_MONOTONIC), rows. Ends when standard input does.
+ * CLOCK_MONOTONIC), rows. A line of standard input is another STEP_US from then on; it ends when
+ * standard input does.
  *
  *   steady_trainer SOCKET FEED JOB BATCH SLOTS STEP_US BURST
  *
@@ -9,9 +10,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "dataload.h"
 
@@ -37,10 +40,17 @@ static void work(int64_t ns)
     late = late < LATE_MAX ? late : LATE_MAX;
 }
 
-static int is_over(void)
+/* Reads another step time where one was written. False: standard input has ended. */
+static bool goes_on(int64_t *step_ns)
 {
     struct pollfd input = {.fd = 0, .events = POLLIN};
-    return poll(&input, 1, 0) > 0;
+    char line[32] = "";
+    if (poll(&input, 1, 0) <= 0)
+        return true;
+    if (read(0, line, sizeof line - 1) <= 0)
+        return false;
+    *step_ns = atoll(line) * 1000;
+    return true;
 }
 
 static dataload_batch *take(dataload *handle)
@@ -62,7 +72,7 @@ static dataload_batch *take(dataload *handle)
 static void train(dataload *handle, int64_t step_ns, int burst)
 {
     dataload_batch *batches[BURST_MAX];
-    while (!is_over()) {
+    while (goes_on(&step_ns)) {
         for (int i = 0; i < burst; i++)
             batches[i] = take(handle);
         work(step_ns * burst);

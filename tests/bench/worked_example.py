@@ -27,8 +27,12 @@ from harness import *  # noqa: E402
 
 TRAINER = BUILD / "tests/bench/steady_trainer"
 EACH, SLOW, FAST = 90, 180, 1200  # samples/s: of a worker, of the trainer
-BATCH, SLOTS, CEILING = 20, 12, 24
+BATCH, SLOTS, CEILING = 10, 16, 24
 FOLLOWS = 3  # seconds in which a step in demand is followed
+
+
+def step_us(rate):
+    return str(1_000_000 * BATCH // rate)
 
 
 class Example(Case):
@@ -44,9 +48,9 @@ class Example(Case):
         self.start_daemon(env={"DATALOADD_TEST_DELAY": f"decode:{1_000_000 // EACH}"})
 
     def train(self, rate):
-        """Starts a trainer that could take so many samples/s; its job goes on where the last one ended."""
-        process = subprocess.Popen([str(TRAINER), str(self.socket), "feed", "example", str(BATCH), str(SLOTS), str(1_000_000 * BATCH // rate), "1"],
-                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        """Starts a trainer that could take so many samples/s."""
+        process = subprocess.Popen([str(TRAINER), str(self.socket), "feed", "example", str(BATCH), str(SLOTS), step_us(rate), "1"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(process.stdin.close)
@@ -107,18 +111,19 @@ def settles():
     try:
         example.serve(workers_max=CEILING)
         print(f"workers: auto, workers_max: {CEILING}")
-        trainer, good, begin = example.trainer(), True, now()
-        trainer.attach(job="example", batch=BATCH, slots=SLOTS)
+        good, trainer = True, None
         for rate in (SLOW, FAST, SLOW):
-            trainer.send("run", print=0, batches=int(OPTIONS.seconds * rate / BATCH), sleep_us=1_000_000 * BATCH // rate)
-            time.sleep(OPTIONS.seconds - 1)
+            begin = now()
+            if trainer:
+                trainer.stdin.write(step_us(rate) + "\n")
+                trainer.stdin.flush()
+            trainer = trainer or example.train(rate)
+            time.sleep(OPTIONS.seconds)
             print(f"  the trainer could take {rate:,}/s", flush=True)
             good &= followed(example, begin, -(-rate // EACH))
             got, busy, verdict, status = words_of(example)
             print(f"    {got:,.0f} samples/s with {status['workers']} workers, the trainer is busy for {100 * busy:.0f} % of its time\n"
                   f"    {status['workers_why']}\n    {verdict}", flush=True)
-            trainer.results()
-            begin = now()
     finally:
         example.doCleanups()
     return good
