@@ -74,16 +74,11 @@ static void drop(void *context, void *item)
 
 static const struct workers_work gated = {run_gate, count_done, drop, tell_ahead};
 
-static inline void start_room(unsigned threads, unsigned most)
-{
-    budget = budget_new(80 << 20, 0);
-    workers = workers_new_room(threads, most, NULL, budget);
-    ck_assert_ptr_nonnull(workers);
-}
-
 static inline void start(unsigned threads)
 {
-    start_room(threads, threads);
+    budget = budget_new(80 << 20, 0);
+    workers = workers_new(threads, NULL, budget);
+    ck_assert_ptr_nonnull(workers);
 }
 
 static void stop(void)

@@ -14,6 +14,13 @@
 
 static const struct workers_work plain = {run_gate, count_done, drop, tell_ahead};
 
+static void start_room(unsigned threads, unsigned most)
+{
+    budget = budget_new(80 << 20, 0);
+    workers = workers_new_room(threads, most, NULL, budget);
+    ck_assert_ptr_nonnull(workers);
+}
+
 static void wait_decoders(int count)
 {
     while (decoders != count)
