@@ -1,5 +1,7 @@
 #include "control/autoscale.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/headroom.h"
 #include "base/log.h"
@@ -122,11 +124,12 @@ void autoscale_tick(struct autoscale *autoscale, uint64_t now)
     if (!autoscale->control->options.workers_auto)
         return;
     look_at_workers(autoscale, now);
-    cleanup_free struct governor_stream *streams = look_at_streams(autoscale, now);
+    struct governor_stream *streams = look_at_streams(autoscale, now);
     autoscale->at = now;
     set(autoscale, governor_decide(&autoscale->governor, &autoscale->input));
     autoscale->input.streams = NULL;
     autoscale->input.nstreams = 0;
+    free(streams);
 }
 
 void autoscale_welcome(struct autoscale *autoscale)
