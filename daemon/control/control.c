@@ -13,6 +13,8 @@
 #include "control/group.h"
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
+#include "control/page_reply.h"
+#include "control/pages.h"
 #include "control/reclaim.h"
 #include "control/session.h"
 
@@ -76,6 +78,7 @@ static void on_tick(uv_timer_t *timer)
         next = s->next;
         if (s->inquiry)
             inquiry_tick(s->inquiry);
+        page_reply_tick(s);
         if (s->admit) {
             admit_tick(s->admit, now);
         } else if (s->state == SESSION_STREAMING) {
@@ -137,6 +140,7 @@ struct control *control_new(const struct control_options *options)
                                         .context = control};
     control->datasets = datasets_new(&datasets);
     control->errands = errands_new(options->mailbox);
+    control->pages = pages_new(control);
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
     uv_timer_init(options->loop, &control->tick);
@@ -228,6 +232,7 @@ void control_free(struct control *control)
     mix_watch_free(control->mix_watch);
     reclaim_free(control->reclaim);
     errands_free(control->errands);
+    pages_free(control->pages);
     badlist_free(control->badlist);
     free(control->totals);
     free(control->save_path);

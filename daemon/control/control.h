@@ -55,6 +55,7 @@ struct control {
     struct jobs *jobs;
     struct badlist *badlist;
     struct errands *errands;
+    struct pages *pages;
     struct mix_watch *mix_watch;
     struct reclaim *reclaim;
     struct session *sessions; /* also those that wait for their group's end */

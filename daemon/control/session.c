@@ -90,6 +90,7 @@ void session_end(struct session *session, const char *why)
         group_leave(session);
     session->state = SESSION_CLOSING;
     inquiry_cancel(session->inquiry);
+    page_reply_cancel(session);
     if (session->admit)
         admit_cancel(session->admit); /* may free the session */
     else

@@ -17,6 +17,7 @@
 #include "control/bad_reply.h"
 #include "control/gauge.h"
 #include "control/group.h"
+#include "control/page_reply.h"
 #include "control/place.h"
 #include "control/refusal.h"
 #include "dataload.pb-c.h"
@@ -75,6 +76,7 @@ struct session {
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */
     struct bad_listing listing;
+    struct page_reading reading;
 };
 
 /* Takes over the peer's group list. */

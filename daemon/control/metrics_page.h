@@ -1,0 +1,11 @@
+/* The page "metrics": the figures of status in Prometheus' text format. docs/metrics.md lists them.
+ * Loop thread. */
+#ifndef METRICS_PAGE_H
+#define METRICS_PAGE_H
+
+#include "base/text.h"
+#include "control/status.h"
+
+void metrics_page(const struct status *status, struct text *out);
+
+#endif
