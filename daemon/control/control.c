@@ -11,6 +11,7 @@
 #include "control/admit.h"
 #include "control/conn.h"
 #include "control/group.h"
+#include "control/http.h"
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
 #include "control/page_reply.h"
@@ -141,6 +142,7 @@ struct control *control_new(const struct control_options *options)
     control->datasets = datasets_new(&datasets);
     control->errands = errands_new(options->mailbox);
     control->pages = pages_new(control);
+    control->http = http_new(options->loop, control->pages, &options->metrics);
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
     uv_timer_init(options->loop, &control->tick);
@@ -207,6 +209,8 @@ void control_stop(struct control *control, void (*stopped)(void *context), void 
     control->stopping = true;
     uv_timer_stop(&control->tick);
     uv_timer_stop(&control->gpu_look);
+    http_free(control->http);
+    control->http = NULL;
     while (control->conns)
         conn_close(control->conns, "the daemon stops");
     datasets_stop(control->datasets);
@@ -232,6 +236,7 @@ void control_free(struct control *control)
     mix_watch_free(control->mix_watch);
     reclaim_free(control->reclaim);
     errands_free(control->errands);
+    http_free(control->http);
     pages_free(control->pages);
     badlist_free(control->badlist);
     free(control->totals);

@@ -13,6 +13,7 @@
 #include "control/badlist.h"
 #include "control/datasets.h"
 #include "control/errands.h"
+#include "control/http_address.h"
 #include "control/jobs.h"
 #include "device/gpus.h"
 #include "device/orphans.h"
@@ -40,6 +41,7 @@ struct control_options {
     const char *socket_path;
     const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
     const struct gpus *gpus;
+    struct http_address metrics; /* of the HTTP port; size 0 = none */
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */
@@ -56,6 +58,7 @@ struct control {
     struct badlist *badlist;
     struct errands *errands;
     struct pages *pages;
+    struct http *http; /* NULL: none is wanted, or we stop */
     struct mix_watch *mix_watch;
     struct reclaim *reclaim;
     struct session *sessions; /* also those that wait for their group's end */

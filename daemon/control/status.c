@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "control/admit.h"
 #include "control/group.h"
+#include "control/http.h"
 #include "control/status_client.h"
 #include "proto/frames.h"
 
@@ -279,6 +280,7 @@ static void fill_daemon(const struct control *control, char *device, Dlp__Status
     reply->memory_orphaned = budget_used(options->budget, BUDGET_ORPHANED);
     reply->device = (char *)gpus_words(options->gpus, device);
     reply->worker_cpus = (char *)options->worker_cpus;
+    reply->http = (char *)http_words(control->http);
     reply->malformed_peers = control->malformed;
     reply->refused = control->refused;
 }
