@@ -378,6 +378,7 @@ void conn_turn_away(struct control *control, int fd, enum dlp_error code, const 
     Dlp__Error error;
     Dlp__Envelope env;
     control->refused++;
+    control->refusals[code]++;
     log_notice("a client was turned away: %s", text);
     if (!channel) {
         close(fd);

@@ -20,6 +20,7 @@
 #include "device/uploaders.h"
 #include "feed/feed_stats.h"
 #include "feed/workers.h"
+#include "proto/errors.h"
 
 /* All borrowed; they outlive the control. */
 struct control_options {
@@ -48,6 +49,7 @@ struct control_totals { /* of a feed: what its past clients have counted */
     uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
     struct feed_work work;
+    uint64_t bad_limit_stops;
 };
 
 struct control {
@@ -73,7 +75,8 @@ struct control {
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
     uint64_t malformed, refused;
-    uint64_t attachments; /* ever */
+    uint64_t attachments;               /* ever */
+    uint64_t refusals[DLP_ERROR_CODES]; /* of those refused */
     uv_timer_t tick;
     uv_timer_t gpu_look;  /* while an attach waits for the list of GPUs */
     uv_prepare_t flush;   /* before the loop waits, while there are: */

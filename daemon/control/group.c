@@ -324,6 +324,7 @@ static void on_stopped(void *context, const struct error *err)
                                                     : DLP_ERROR_INTERNAL;
     char text[DLP_TEXT_MAX];
     refuse(&group->stop, code, "%s", err->text);
+    group->control->totals[group->feed_number].bad_limit_stops += code == DLP_ERROR_BAD_LIMIT;
     log_warning("feed %s, %s %s, rank %u: %s", group->params.spec->name,
                 jobs_word(group->job->shared), group->job->name, group->params.rank,
                 dlp_escape(err->text, text, sizeof text));

@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "control/status.h"
 
+#define METRICS_CLIENTS_MAX 256 /* that have series of their own: those that attached first */
+
 void metrics_page(const struct status *status, struct text *out);
 
 #endif

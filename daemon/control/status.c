@@ -174,6 +174,7 @@ static void fill_past(const struct control_totals *past, Dlp__FeedStatus *out)
     out->marks_kept = past->marks_kept;
     out->skipped = past->skipped;
     out->lag_detached = past->lag_detached;
+    out->bad_limit_stops = past->bad_limit_stops;
 }
 
 /* Sums over the feed's streams become shares and rates of the feed. */

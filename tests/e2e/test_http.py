@@ -48,7 +48,7 @@ class Pages(Http):
         self.assertIn(f"figures at {self.words()}/metrics", self.log())
         reply, text = self.ask()
         self.assertEqual((reply.status, reply.headers["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
-        self.assertIn("\ndataload_clients", text)
+        self.assertIn("\ndataload_feed_clients", text)
         self.assertEqual(reply.headers["Connection"], "close")
         self.assertIsNone(reply.headers["Access-Control-Allow-Origin"])
         head, nothing = self.ask(method="HEAD", path="/metrics?x=y")
