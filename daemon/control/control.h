@@ -15,6 +15,7 @@
 #include "control/errands.h"
 #include "control/http_address.h"
 #include "control/jobs.h"
+#include "control/takings.h"
 #include "device/gpus.h"
 #include "device/orphans.h"
 #include "device/uploaders.h"
@@ -49,6 +50,7 @@ struct control_totals { /* of a feed: what its past clients have counted */
     uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
     struct feed_work work;
+    struct takings takings;
     uint64_t bad_limit_stops;
 };
 
