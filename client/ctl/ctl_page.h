@@ -8,4 +8,6 @@
 int ctl_page_get(const struct ctl *ctl, const char *program, const char *name, char **text,
                  size_t *size);
 
+int ctl_metrics(const struct ctl *ctl); /* the verb */
+
 #endif

@@ -194,9 +194,19 @@ static void fill_shares(const struct census *census, const struct stages *sum, D
     out->read_errors = sum->work.read_errors;
 }
 
+/* Some are differences of counters that are not read at one moment: what was told stays. */
+static void keep_told(struct control_totals *totals, Dlp__StageStatus *stages)
+{
+    for (int i = 0; i < STAGES; i++) {
+        if (stages[i].busy_ns > totals->told_ns[i] && stages[i].busy_ns <= INT64_MAX)
+            totals->told_ns[i] = stages[i].busy_ns;
+        stages[i].busy_ns = totals->told_ns[i];
+    }
+}
+
 static void fill_feed_rates(const struct census *census, uint32_t number, struct feed_view *feed)
 {
-    const struct control_totals *past = &census->control->totals[number];
+    struct control_totals *past = &census->control->totals[number];
     Dlp__FeedStatus *out = &feed->status;
     struct stages sum = {.work = past->work, .workers = census_workers_left_to(census, number)};
     fill_past(past, out);
@@ -215,6 +225,7 @@ static void fill_feed_rates(const struct census *census, uint32_t number, struct
     takings_fill(&feed->takings, out);
     fill_shares(census, &sum, out);
     stages_fill(&sum, &feed->stages);
+    keep_told(past, feed->stages.stages);
     out->stages = feed->stages.list;
     out->n_stages = STAGES;
 }
