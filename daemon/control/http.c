@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define RETRY_MS 5000
+#define RETRY_MS 2000
 #define BACKLOG 128
 #define HEADERS_MAX 16384 /* bytes of a request */
 #define FRONT "report.html"
