@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define WAIT_WORTH_SAYING 0.1 /* s */
+#define LATE CLOCK_SECOND
 
 uint64_t gauge_waited(const struct gauge *gauge, uint64_t now)
 {
@@ -47,11 +48,21 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     window_begin(&gauge->window, &point);
 }
 
+/* Rows queue up behind storage too, while what was read at once is being decoded: where workers have
+ * run out of them again and again for some time, they are not what limits. */
+static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
+                                 const struct feed_stats *stats)
+{
+    enum gauge_cause cause = gauge_cause(stats);
+    bool dry = cause == GAUGE_DECODE && window_runs_dry(&gauge->window, now, &stats->work);
+    return dry ? GAUGE_STORAGE : cause;
+}
+
 void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
     if (!gauge->waiting_since)
         gauge->waiting_since = now;
-    gauge->cause_now = gauge_cause(stats);
+    gauge->cause_now = cause_of(gauge, now, stats);
 }
 
 void gauge_come(struct gauge *gauge, uint64_t now)
@@ -84,12 +95,20 @@ static void count_stall(struct gauge *gauge, uint64_t wait_ns)
         gauge->longest_stall_ns = wait_ns;
 }
 
+/* Its messages may have been read late, several at once; but all waits fit into all time. */
+static uint64_t cut(const struct gauge *gauge, uint64_t now, uint64_t wait_ns)
+{
+    uint64_t since = now - gauge->last_take + LATE;
+    uint64_t left = now - gauge->begun - gauge->wait_ns;
+    uint64_t possible = since < left ? since : left;
+    return wait_ns < possible ? wait_ns : possible;
+}
+
 bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
                 const struct gauge_batch *batch)
 {
-    uint64_t possible = now - gauge->last_take;
-    if (wait_ns > possible)
-        wait_ns = possible;
+    uint64_t since = now - gauge->last_take;
+    wait_ns = cut(gauge, now, wait_ns);
     gauge->wait_ns += wait_ns;
     if (gauge->waiting_since && wait_ns > GAUGE_STALL_NS)
         count_stall(gauge, wait_ns);
@@ -102,7 +121,7 @@ bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
     gauge->bytes += batch->bytes;
     if (!gauge->held++)
         gauge->held_since = now;
-    return window_due(&gauge->window, now);
+    return window_take(&gauge->window, now, since > wait_ns ? since - wait_ns : 0);
 }
 
 void gauge_note(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
@@ -123,7 +142,7 @@ void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
     if (waited > gauge->wait_told)
         gauge->wait_told = waited;
     if (gauge_waiting(gauge, now))
-        gauge->cause_now = gauge_cause(stats);
+        gauge->cause_now = cause_of(gauge, now, stats);
 }
 
 double gauge_wait_share(const struct gauge *gauge, uint64_t now)
@@ -169,7 +188,7 @@ enum gauge_cause gauge_last_cause(const struct gauge *gauge, uint64_t now,
                                   const struct feed_stats *stats)
 {
     bool stalls = gauge_waiting(gauge, now) > GAUGE_STALL_NS;
-    return stalls ? gauge_cause(stats) : gauge->last_cause;
+    return stalls ? cause_of(gauge, now, stats) : gauge->last_cause;
 }
 
 const char *gauge_cause_name(enum gauge_cause cause)

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define LATE_MAX (100 * CLOCK_MS)
+#define LATE_MAX CLOCK_SECOND
 
 static void set_rate(struct delay *delay, uint64_t rate)
 {
