@@ -271,10 +271,12 @@ static void try_open(struct http *http)
         log_notice("figures at %s/metrics, for everybody on this machine", http->words);
         return;
     }
+    bool first = !*http->words; /* later ones would say the same each time */
     snprintf(http->words, sizeof http->words,
              "no HTTP at %s: %s; tried again each %d s, or give metrics: another port", text,
              strerror(-rc), RETRY_MS / 1000);
-    log_warning("%s", http->words);
+    if (first)
+        log_warning("%s", http->words);
     uv_timer_start(&http->timer, on_timer, RETRY_MS, 0);
 }
 
