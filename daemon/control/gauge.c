@@ -48,8 +48,8 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     window_begin(&gauge->window, &point);
 }
 
-/* Rows queue up behind storage too, while what was read at once is being decoded: where workers have
- * run out of them again and again for some time, they are not what limits. */
+/* Rows queue up behind storage too, while what was read at once is being decoded: where workers
+ * have run out of them again and again for some time, they are not what limits. */
 static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
                                  const struct feed_stats *stats)
 {
@@ -158,9 +158,11 @@ void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stat
     window_rates(&gauge->window, &point, out);
 }
 
-double gauge_held_up(double slot_wait_share, double wait_share)
+double gauge_held_up(const struct window_rates *rates, double wait_share)
 {
-    return slot_wait_share < 1 - wait_share ? slot_wait_share : 1 - wait_share;
+    double least =
+        rates->slot_wait_share < rates->dry_share ? rates->slot_wait_share : rates->dry_share;
+    return least < 1 - wait_share ? least : 1 - wait_share;
 }
 
 enum gauge_cause gauge_cause(const struct feed_stats *stats)

@@ -47,8 +47,8 @@ struct feed_stats {
     uint64_t shuffle_held, shuffle_target;
     uint64_t shuffle_bytes;
     uint64_t arena_bytes;
-    uint64_t bytes_queued;  /* asked of storage */
-    uint64_t rows_queued;   /* encoded rows waiting for a worker */
+    uint64_t bytes_queued;        /* asked of storage */
+    uint64_t rows_queued;         /* encoded rows waiting for a worker */
     uint32_t copies, copies_room; /* batches on their way to a GPU; 0 = it has none */
     enum feed_wait wait;
     uint64_t wait_since_ns; /* clock_ns() at which that began */

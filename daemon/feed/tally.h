@@ -17,8 +17,8 @@ struct tally {
     _Atomic uint64_t decode_ns, augment_ns, decoded, finish_ns;
     _Atomic uint64_t shuffle_held, shuffle_target;
     _Atomic uint64_t rows_queued, dry_since, dry_ns; /* dry: none is */
-    struct phases reader; /* enum feed_wait: what it is at */
-    struct {              /* struct feed_reads */
+    struct phases reader;                            /* enum feed_wait: what it is at */
+    struct {                                         /* struct feed_reads */
         _Atomic uint64_t at, count, samples, bytes, busy_ns;
     } reads;
 };
@@ -49,6 +49,8 @@ static inline void tally_wait(struct tally *tally, enum feed_wait wait, const ch
     phases_enter(&tally->reader, wait, what);
 }
 
+/* Reader thread only: its time counts from now on. */
+void tally_begin(struct tally *tally);
 /* Reader thread only: so many samples have been taken in since the last call. */
 void tally_read(struct tally *tally, uint64_t samples);
 

@@ -142,9 +142,8 @@ START_TEST(stalls_have_length_and_cause)
     stats.wait = FEED_RUNS;
     ck_assert_int_eq(gauge_last_cause(&gauge, T0 + 8 * MS, &stats), GAUGE_STORAGE);
     gauge_wait(&gauge, T0 + 10 * MS, &stats);
-    take(T0 + 11 * MS, MS, 1); /* a millisecond is none */
-    take(T0 + 20 * MS, 5 * MS,
-               1); /* the batch was there: it never said that it waits */
+    take(T0 + 11 * MS, MS, 1);     /* a millisecond is none */
+    take(T0 + 20 * MS, 5 * MS, 1); /* the batch was there: it never said that it waits */
     ck_assert_uint_eq(gauge.stalls, 1);
 }
 END_TEST
@@ -198,16 +197,24 @@ END_TEST
 START_TEST(slots_held_up_by_the_trainer_or_by_decoding)
 {
     stats.work.slot_wait_ns = 600 * MS;
+    stats.work.dry_ns = 700 * MS;
     take(T0 + 1000 * MS, 100 * MS, 1);
     gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
-    near(gauge_held_up(rates.slot_wait_share, rates.wait_share),
+    near(gauge_held_up(&rates, rates.wait_share),
          0.6); /* it waited for little: it held them */
     setup();
     stats.work.slot_wait_ns = 600 * MS;
+    stats.work.dry_ns = 700 * MS;
     take(T0 + 1000 * MS, 900 * MS, 1);
     gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
-    near(gauge_held_up(rates.slot_wait_share, rates.wait_share),
+    near(gauge_held_up(&rates, rates.wait_share),
          0.1); /* it waited most of the time */
+    setup();
+    stats.work.slot_wait_ns = 600 * MS;
+    stats.work.dry_ns = 50 * MS; /* the workers were at it */
+    take(T0 + 1000 * MS, 100 * MS, 1);
+    gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
+    near(gauge_held_up(&rates, rates.wait_share), 0.05);
 }
 END_TEST
 
