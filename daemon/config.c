@@ -12,6 +12,7 @@
 #include "config_feed.h"
 #include "config_yaml.h"
 #include "feed/workers.h"
+#include "control/http.h"
 #include "proto/limits.h"
 
 #define CONFIG_SIZE_MAX (4U << 20)
@@ -91,6 +92,22 @@ static int parse_yes(struct config_yaml *yaml, yaml_node_t *node, const char *ke
     return config_yaml_error(yaml, node, key, "\"%s\" must be yes or no", text);
 }
 
+static int parse_metrics(struct config_yaml *yaml, yaml_node_t *node, const char *key, void *target)
+{
+    struct error why;
+    const char *text = config_yaml_text(yaml, node, key);
+    if (!text)
+        return -EINVAL;
+    if (!http_built())
+        return config_yaml_error(yaml, node, key,
+                                 "this dataloadd was built without libmicrohttpd and has no HTTP "
+                                 "port: take the key out (dataloadctl metrics works), or build it "
+                                 "with libmicrohttpd-dev");
+    if (http_address_parse(text, target, &why))
+        return config_yaml_error(yaml, node, key, "%s", why.text);
+    return 0;
+}
+
 #define CONFIG(member) offsetof(struct config, member)
 
 static const struct config_key config_keys[] = {
@@ -103,6 +120,7 @@ static const struct config_key config_keys[] = {
     {"clients", config_yaml_u32, CONFIG(clients)},
     {"job_linger", config_yaml_u32, CONFIG(job_linger)},
     {"cache", parse_cache, 0},
+    {"metrics", parse_metrics, CONFIG(metrics)},
     {"feeds", parse_feeds, 0},
 };
 

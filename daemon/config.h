@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "control/http_address.h"
 #include "feed/spec.h"
 
 struct config {
@@ -21,7 +22,8 @@ struct config {
     unsigned job_linger;    /* seconds a job outlives its last client */
     char *cache_dir;        /* NULL = auto */
     uint64_t cache_bytes;
-    bool cache_marks; /* marks of JPEGs are kept there */
+    bool cache_marks;            /* marks of JPEGs are kept there */
+    struct http_address metrics; /* of the HTTP port; size 0 = none */
     struct feed_spec **feeds;
     uint32_t nfeeds;
 };

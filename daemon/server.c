@@ -232,7 +232,8 @@ static void start_control(struct server *server)
                                       .threads = threads,
                                       .socket_path = server->options->socket_path,
                                       .worker_cpus = server->worker_cpus,
-                                      .gpus = server->gpus};
+                                      .gpus = server->gpus,
+                                      .metrics = config->metrics};
     server->control = control_new(&control);
     log_notice(
         "dataloadd %s: %u feed%s, %s%u worker%s%s%s, memory %.1f MB, vector code %s, socket %s",

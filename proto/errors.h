@@ -33,6 +33,7 @@ enum dlp_error {
 #define X(code, name, err, text) DLP_ERROR_##name = (code),
     DLP_ERRORS(X)
 #undef X
+        DLP_ERROR_CODES /* one more than the highest */
 };
 
 /* Default text and positive errno of a code; an unknown code gives "unknown error" and EPROTO. */

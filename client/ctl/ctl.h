@@ -26,7 +26,7 @@ struct ctl {
     FILE *out, *err;
     const char *socket; /* NULL: looked for */
     const char *feed;   /* the verb's argument, may be NULL */
-    const char *file;   /* --out */
+    const char *file;   /* --out, --textfile */
     const char *key;    /* the second argument of find */
     const char *token;  /* --token */
     const char *gpu;    /* --release */

@@ -136,10 +136,10 @@ static void print_workers(const struct ctl *ctl, const Dlp__StatusReply *status)
 static void print_daemon(const struct ctl *ctl, const Dlp__StatusReply *status)
 {
     char up[CTL_TEXT_MAX], used[CTL_TEXT_MAX], limit[CTL_TEXT_MAX], orphaned[CTL_TEXT_MAX];
-    ctl_print(ctl, "dataloadd %s, pid %d, up %s, %u worker%s%s%s, %s", status->version, status->pid,
-              ctl_text_time(status->uptime_ns, up), status->workers,
+    ctl_print(ctl, "dataloadd %s, pid %d, up %s, %u worker%s%s%s, %s%s%s", status->version,
+              status->pid, ctl_text_time(status->uptime_ns, up), status->workers,
               status->workers == 1 ? "" : "s", *status->worker_cpus ? " on CPUs " : "",
-              status->worker_cpus, status->socket);
+              status->worker_cpus, status->socket, *status->http ? ", " : "", status->http);
     ctl_text_bytes(status->memory_orphaned, orphaned);
     ctl_print(ctl, "memory %s of %s%s%s; %s", ctl_text_bytes(status->memory_used, used),
               ctl_text_bytes(status->memory_limit, limit),

@@ -6,6 +6,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
+#include "client/ctl/ctl_page.h"
 #include "client/dataload.h"
 #include "proto/frames.h"
 
@@ -25,6 +26,7 @@ enum {
     OPT_RANK,
     OPT_TOKEN,
     OPT_RELEASE,
+    OPT_TEXTFILE,
     OPT_HELP = 'h',
     OPT_COUNT = 'n'
 };
@@ -81,6 +83,7 @@ static const struct verb {
      {OPT_WORLD, OPT_BATCH, OPT_SEED, OPT_EPOCH, OPT_TOKEN, OPT_EPOCHS},
      0},
     {"gpu", ctl_gpu, NO_FEED, {OPT_RELEASE}, 0},
+    {"metrics", ctl_metrics, NO_FEED, {OPT_TEXTFILE}, 0},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -105,6 +108,7 @@ static const struct argp_option options[] = {
      "slices, token, mix, batch, find: the resume token that the job began from", 1},
     {"step", OPT_STEP, "T", 0, "token: before this step; batch: of this step", 1},
     {"release", OPT_RELEASE, "UUID", 0, "gpu: the daemon lets go of this one", 1},
+    {"textfile", OPT_TEXTFILE, "DIR", 0, "metrics: write DIR/dataloadd.prom for node_exporter", 1},
     {NULL, OPT_HELP, NULL, OPTION_HIDDEN, "Print this help", -1},
     {0},
 };
@@ -233,6 +237,7 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         ctl->epochs = whole(state, key, arg, 1, 1000000);
         return 0;
     case OPT_OUT:
+    case OPT_TEXTFILE:
         ctl->file = arg;
         return 0;
     case OPT_TOKEN:
@@ -305,6 +310,7 @@ int main(int argc, char **argv)
                "  batch FEED --step T   the records of a batch; --out: its pictures\n"
                "  find FEED KEY         the steps in which a record is seen\n"
                "  gpu                   the GPUs of the node\n"
+               "  metrics               the figures for Prometheus\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"
                "Exit status: 0 fine, 3 not running, 4 no such feed or client, 64 usage, "

@@ -12,8 +12,11 @@
 #include "control/autoscale.h"
 #include "control/conn.h"
 #include "control/group.h"
+#include "control/http.h"
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
+#include "control/page_reply.h"
+#include "control/pages.h"
 #include "control/reclaim.h"
 #include "control/session.h"
 
@@ -78,6 +81,7 @@ static void on_tick(uv_timer_t *timer)
         next = s->next;
         if (s->inquiry)
             inquiry_tick(s->inquiry);
+        page_reply_tick(s);
         if (s->admit) {
             admit_tick(s->admit, now);
         } else if (s->state == SESSION_STREAMING) {
@@ -141,6 +145,8 @@ struct control *control_new(const struct control_options *options)
                                         .context = control};
     control->datasets = datasets_new(&datasets);
     control->errands = errands_new(options->mailbox);
+    control->pages = pages_new(control);
+    control->http = http_new(options->loop, control->pages, &options->metrics);
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
     control->autoscale = autoscale_new(control);
@@ -208,6 +214,8 @@ void control_stop(struct control *control, void (*stopped)(void *context), void 
     control->stopping = true;
     uv_timer_stop(&control->tick);
     uv_timer_stop(&control->gpu_look);
+    http_free(control->http);
+    control->http = NULL;
     while (control->conns)
         conn_close(control->conns, "the daemon stops");
     datasets_stop(control->datasets);
@@ -234,6 +242,8 @@ void control_free(struct control *control)
     reclaim_free(control->reclaim);
     autoscale_free(control->autoscale);
     errands_free(control->errands);
+    http_free(control->http);
+    pages_free(control->pages);
     badlist_free(control->badlist);
     free(control->totals);
     free(control->save_path);

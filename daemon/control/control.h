@@ -13,12 +13,16 @@
 #include "control/badlist.h"
 #include "control/datasets.h"
 #include "control/errands.h"
+#include "control/http_address.h"
 #include "control/jobs.h"
+#include "control/stages.h"
+#include "control/takings.h"
 #include "device/gpus.h"
 #include "device/orphans.h"
 #include "device/uploaders.h"
 #include "feed/feed_stats.h"
 #include "feed/workers.h"
+#include "proto/errors.h"
 
 /* All borrowed; they outlive the control. */
 struct control_options {
@@ -42,12 +46,16 @@ struct control_options {
     const char *socket_path;
     const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
     const struct gpus *gpus;
+    struct http_address metrics; /* of the HTTP port; size 0 = none */
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */
     uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
     struct feed_work work;
+    struct takings takings;
+    uint64_t told_ns[STAGES]; /* busy, with what its streams have added */
+    uint64_t bad_limit_stops;
 };
 
 struct control {
@@ -57,6 +65,8 @@ struct control {
     struct jobs *jobs;
     struct badlist *badlist;
     struct errands *errands;
+    struct pages *pages;
+    struct http *http; /* NULL: none is wanted, or we stop */
     struct mix_watch *mix_watch;
     struct reclaim *reclaim;
     struct autoscale *autoscale;
@@ -72,7 +82,8 @@ struct control {
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
     uint64_t malformed, refused;
-    uint64_t attachments; /* ever */
+    uint64_t attachments;               /* ever */
+    uint64_t refusals[DLP_ERROR_CODES]; /* of those refused */
     uv_timer_t tick;
     uv_timer_t gpu_look;  /* while an attach waits for the list of GPUs */
     uv_prepare_t flush;   /* before the loop waits, while there are: */

@@ -11,6 +11,7 @@
 #include "control/find_reply.h"
 #include "control/gpu_reply.h"
 #include "control/mix_reply.h"
+#include "control/page_reply.h"
 #include "control/rows_reply.h"
 #include "control/slices.h"
 #include "control/status.h"
@@ -227,6 +228,13 @@ static bool gpu(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool page(struct session *session, const Dlp__Envelope *env)
+{
+    if (check_name(session, env->id, "page", env->page_request->name))
+        page_reply_begin(session, env->id, env->page_request->name);
+    return true;
+}
+
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
@@ -257,6 +265,7 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_ROWS_REQUEST] = {GREETED_STATES, rows},
     [DLP__ENVELOPE__BODY_FIND_REQUEST] = {GREETED_STATES, find},
     [DLP__ENVELOPE__BODY_GPU_REQUEST] = {GREETED_STATES, gpu},
+    [DLP__ENVELOPE__BODY_PAGE_REQUEST] = {GREETED_STATES, page},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)

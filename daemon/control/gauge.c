@@ -12,6 +12,11 @@ uint64_t gauge_waited(const struct gauge *gauge, uint64_t now)
     return gauge->wait_ns + (gauge->waiting_since ? end - gauge->waiting_since : 0);
 }
 
+uint64_t gauge_wait_told(const struct gauge *gauge)
+{
+    return gauge->wait_told > gauge->wait_ns ? gauge->wait_told : gauge->wait_ns;
+}
+
 uint64_t gauge_holding(const struct gauge *gauge, uint64_t now)
 {
     return gauge->hold_ns + (gauge->held ? now - gauge->held_since : 0);
@@ -136,6 +141,9 @@ void gauge_release(struct gauge *gauge, uint64_t now)
 
 void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
+    uint64_t waited = gauge_waited(gauge, now);
+    if (waited > gauge->wait_told)
+        gauge->wait_told = waited;
     if (gauge_waiting(gauge, now))
         gauge->cause_now = cause_of(gauge, now, stats);
 }

@@ -97,7 +97,10 @@ void group_close_ports(struct group *group)
 
 static void remove_member(struct group *group, struct session *session)
 {
-    group->control->totals[group->feed_number].skipped += session->skipped;
+    struct control_totals *totals = &group->control->totals[group->feed_number];
+    if (session->state == SESSION_STREAMING)
+        takings_add(&totals->takings, &session->gauge, clock_ns());
+    totals->skipped += session->skipped;
     session->skipped = 0;
     *session->fellow_link = session->fellow;
     if (session->fellow)
@@ -326,6 +329,7 @@ static void on_stopped(void *context, const struct error *err)
                                                     : DLP_ERROR_INTERNAL;
     char text[DLP_TEXT_MAX];
     refuse(&group->stop, code, "%s", err->text);
+    group->control->totals[group->feed_number].bad_limit_stops += code == DLP_ERROR_BAD_LIMIT;
     log_warning("feed %s, %s %s, rank %u: %s", group->params.spec->name,
                 jobs_word(group->job->shared), group->job->name, group->params.rank,
                 dlp_escape(err->text, text, sizeof text));

@@ -90,6 +90,7 @@ void session_end(struct session *session, const char *why)
         group_leave(session);
     session->state = SESSION_CLOSING;
     inquiry_cancel(session->inquiry);
+    page_reply_cancel(session);
     if (session->admit)
         admit_cancel(session->admit); /* may free the session */
     else
@@ -120,6 +121,7 @@ void session_deny(struct session *session, uint64_t id, const char *what, enum d
 {
     char escaped[DLP_TEXT_MAX];
     session->control->refused++;
+    session->control->refusals[code]++;
     log_notice("pid %d, uid %u: %s refused: %s", (int)session->peer.pid, session->peer.uid, what,
                dlp_escape(text, escaped, sizeof escaped));
     session_refuse(session, id, code, text);

@@ -18,6 +18,7 @@
 #include "control/gauge.h"
 #include "control/group.h"
 #include "control/pace.h"
+#include "control/page_reply.h"
 #include "control/place.h"
 #include "control/refusal.h"
 #include "dataload.pb-c.h"
@@ -77,6 +78,7 @@ struct session {
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */
     struct bad_listing listing;
+    struct page_reading reading;
 };
 
 /* Takes over the peer's group list. */

@@ -8,10 +8,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "control/admit.h"
-#include "control/census.h"
 #include "control/group.h"
+#include "control/http.h"
 #include "control/status_client.h"
-#include "control/vacancy.h"
 #include "proto/frames.h"
 
 /* So many of each keep a part well under DLP_FRAME_TO_CLIENT_MAX. */
@@ -22,8 +21,8 @@
 struct feed_view {
     Dlp__FeedStatus status;
     struct stages_status stages;
-    char notes[NOTES_A_FEED][DLP_TEXT_MAX];
-    char *list[NOTES_A_FEED];
+    struct takings_status takings;
+    char *notes[NOTES_A_FEED];
 };
 
 static const char *state_name(const struct session *session)
@@ -177,6 +176,7 @@ static void fill_past(const struct control_totals *past, Dlp__FeedStatus *out)
     out->marks_kept = past->marks_kept;
     out->skipped = past->skipped;
     out->lag_detached = past->lag_detached;
+    out->bad_limit_stops = past->bad_limit_stops;
 }
 
 /* Sums over the feed's streams become shares and rates of the feed. */
@@ -195,33 +195,47 @@ static void fill_shares(const struct census *census, const struct stages *sum, D
     out->read_errors = sum->work.read_errors;
 }
 
+/* Some are differences of counters that are not read at one moment: what was told stays. */
+static void keep_told(struct control_totals *totals, Dlp__StageStatus *stages)
+{
+    for (int i = 0; i < STAGES; i++) {
+        if (stages[i].busy_ns > totals->told_ns[i] && stages[i].busy_ns <= INT64_MAX)
+            totals->told_ns[i] = stages[i].busy_ns;
+        stages[i].busy_ns = totals->told_ns[i];
+    }
+}
+
 static void fill_feed_rates(const struct census *census, uint32_t number, struct feed_view *feed)
 {
-    const struct control_totals *past = &census->control->totals[number];
+    struct control_totals *past = &census->control->totals[number];
     Dlp__FeedStatus *out = &feed->status;
     struct stages sum = {.work = past->work, .workers = census_workers_left_to(census, number)};
     fill_past(past, out);
+    feed->takings.sum = past->takings;
     for (uint32_t i = 0; i < census->count; i++) {
         const struct view *view = &census->views[i];
         if (view->session->feed_number != number)
             continue;
         out->clients++;
         out->skipped += view->session->skipped;
+        if (view->session->state == SESSION_STREAMING)
+            takings_add(&feed->takings.sum, &view->session->gauge, census->now);
         if (view->counts)
             add_stream(view, &sum, out);
     }
+    takings_fill(&feed->takings, out);
     fill_shares(census, &sum, out);
     stages_fill(&sum, &feed->stages);
+    keep_told(past, feed->stages.stages);
     out->stages = feed->stages.list;
     out->n_stages = STAGES;
 }
 
 static void add_feed_note(struct feed_view *view, const char *text)
 {
-    Dlp__FeedStatus *out = &view->status;
-    char *note = view->notes[out->n_notes];
-    if (out->n_notes < NOTES_A_FEED)
-        view->list[out->n_notes++] = dlp_escape(text, note, DLP_TEXT_MAX);
+    char note[DLP_TEXT_MAX];
+    if (view->status.n_notes < NOTES_A_FEED)
+        view->notes[view->status.n_notes++] = mem_string(dlp_escape(text, note, sizeof note));
 }
 
 static void add_mix_notes(const struct control *control, struct feed_view *view)
@@ -260,7 +274,7 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     out->records = dataset_records(dataset);
     out->shards = dataset_shards(dataset);
     out->marks_bytes = dataset_marks_bytes(dataset);
-    out->notes = view->list;
+    out->notes = view->notes;
     add_mix_notes(control, view);
     add_marks_note(view, dataset);
     for (uint32_t i = 0; i < dataset_notes(dataset); i++)
@@ -286,59 +300,83 @@ static void fill_daemon(const struct control *control, char *device, Dlp__Status
     reply->memory_orphaned = budget_used(options->budget, BUDGET_ORPHANED);
     reply->device = (char *)gpus_words(options->gpus, device);
     reply->worker_cpus = (char *)options->worker_cpus;
+    reply->http = (char *)http_words(control->http);
     reply->malformed_peers = control->malformed;
     reply->refused = control->refused;
 }
 
-struct parts { /* of one status answer: how far it has come */
-    uint32_t client, feed;
-    Dlp__ClientStatus *clients[CLIENTS_A_PART];
-    Dlp__FeedStatus *feeds[FEEDS_A_PART];
-    struct feed_view views[FEEDS_A_PART];
-    struct vacancy vacancy;
-    char device[GPUS_TEXT_MAX];
-};
-
-static void fill_part(struct census *census, struct parts *parts, Dlp__StatusReply *reply)
+static void fill_all(struct status *status)
 {
+    struct census *census = &status->census;
+    Dlp__StatusReply *reply = &status->reply;
     uint32_t nfeeds = census->control->options.nfeeds;
-    for (; parts->client < census->count && reply->n_clients < CLIENTS_A_PART; parts->client++) {
-        struct view *view = &census->views[parts->client];
-        fill_client(census, view);
-        parts->clients[reply->n_clients++] = &view->status;
+    reply->clients = mem_array(census->count + 1, sizeof(Dlp__ClientStatus *));
+    reply->feeds = mem_array(nfeeds + 1, sizeof(Dlp__FeedStatus *));
+    status->feeds = mem_array(nfeeds + 1, sizeof *status->feeds);
+    for (uint32_t i = 0; i < census->count; i++) {
+        fill_client(census, &census->views[i]);
+        reply->clients[reply->n_clients++] = &census->views[i].status;
     }
-    for (; parts->feed < nfeeds && reply->n_feeds < FEEDS_A_PART; parts->feed++) {
-        struct feed_view *view = &parts->views[reply->n_feeds];
-        fill_feed(census, parts->feed, view);
-        parts->feeds[reply->n_feeds++] = &view->status;
+    for (uint32_t i = 0; i < nfeeds; i++) {
+        fill_feed(census, i, &status->feeds[i]);
+        reply->feeds[reply->n_feeds++] = &status->feeds[i].status;
     }
-    reply->clients = parts->clients;
-    reply->feeds = parts->feeds;
-    reply->more = parts->client < census->count || parts->feed < nfeeds;
+}
+
+struct status *status_new(const struct control *control)
+{
+    struct status *status = mem_new(sizeof *status);
+    census_take(&status->census, control);
+    dlp__status_reply__init(&status->reply);
+    fill_daemon(control, status->device, &status->reply);
+    fill_all(status);
+    vacancy_list(control, status->census.now, &status->vacancy);
+    status->reply.vacant = status->vacancy.list;
+    status->reply.n_vacant = status->vacancy.count;
+    return status;
+}
+
+void status_free(struct status *status)
+{
+    for (size_t i = 0; i < status->reply.n_feeds; i++)
+        for (size_t k = 0; k < status->feeds[i].status.n_notes; k++)
+            free(status->feeds[i].notes[k]);
+    free(status->feeds);
+    free(status->reply.feeds);
+    free(status->reply.clients);
+    census_free(&status->census);
+    free(status);
+}
+
+/* The lists of `part` go on behind what it has; single values and the rest are as in the whole. */
+static void next_part(const Dlp__StatusReply *whole, Dlp__StatusReply *part)
+{
+    size_t clients = (size_t)(part->clients - whole->clients) + part->n_clients;
+    size_t feeds = (size_t)(part->feeds - whole->feeds) + part->n_feeds;
+    part->clients = whole->clients + clients;
+    part->feeds = whole->feeds + feeds;
+    clients = whole->n_clients - clients;
+    feeds = whole->n_feeds - feeds;
+    part->n_clients = clients < CLIENTS_A_PART ? clients : CLIENTS_A_PART;
+    part->n_feeds = feeds < FEEDS_A_PART ? feeds : FEEDS_A_PART;
+    part->more = clients > CLIENTS_A_PART || feeds > FEEDS_A_PART;
 }
 
 void status_reply(struct session *session, uint64_t id)
 {
-    struct census census;
-    census_take(&census, session->control);
-    cleanup_free struct parts *parts = mem_new(sizeof *parts);
-    vacancy_list(session->control, census.now, &parts->vacancy);
-    bool more = true;
-    while (more) {
-        Dlp__StatusReply reply = DLP__STATUS_REPLY__INIT;
-        fill_daemon(session->control, parts->device, &reply);
-        fill_part(&census, parts, &reply);
-        reply.vacant = parts->vacancy.list;
-        reply.n_vacant = parts->vacancy.count;
-        parts->vacancy.count = 0;
-        Dlp__Envelope env = DLP__ENVELOPE__INIT;
-        env.id = id;
-        env.body_case = DLP__ENVELOPE__BODY_STATUS_REPLY;
-        env.status_reply = &reply;
+    struct status *status = status_new(session->control);
+    Dlp__StatusReply part = status->reply;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.id = id;
+    env.body_case = DLP__ENVELOPE__BODY_STATUS_REPLY;
+    env.status_reply = &part;
+    part.n_clients = part.n_feeds = 0;
+    do {
+        next_part(&status->reply, &part);
         session_send(session, &env);
-        more = reply.more;
-    }
-    census_free(&census);
+        part.n_vacant = 0; /* they are with the first part */
+    } while (part.more);
+    status_free(status);
 }
 
 void status_pong(struct session *session, uint64_t id)

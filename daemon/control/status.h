@@ -1,11 +1,24 @@
-/* Answers to those who look: status, ping. Made from counters already at hand, so that
- * they come at once however busy the daemon is. Loop thread. */
+/* Answers to those who look: status, ping, and the figures that pages are made of. From counters
+ * already at hand, so that they come at once however busy the daemon is. Loop thread. */
 #ifndef STATUS_H
 #define STATUS_H
 
 #include <stdint.h>
 
+#include "control/census.h"
 #include "control/session.h"
+#include "control/vacancy.h"
+
+struct status { /* all of it, as it is at one moment; good until the loop goes on */
+    struct census census;
+    Dlp__StatusReply reply; /* whole: all clients, in the order of census.views, and all feeds */
+    struct vacancy vacancy;
+    struct feed_view *feeds;
+    char device[GPUS_TEXT_MAX];
+};
+
+struct status *status_new(const struct control *control);
+void status_free(struct status *status);
 
 /* StatusReply in parts: all clients that are attached, attaching or giving memory back; all feeds.
  */

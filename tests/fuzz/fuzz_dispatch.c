@@ -73,7 +73,7 @@ static void say(struct session *session, const uint8_t *data, size_t size)
             return;
         bool goes_on = dispatch_message(session, env);
         dlp_frame_free(env);
-        while (bad_reply_continue(session))
+        while (bad_reply_continue(session) || page_reply_continue(session))
             ;
         if (!goes_on)
             return;
