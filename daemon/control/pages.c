@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "control/metrics_page.h"
+#include "control/report_page.h"
 #include "control/status.h"
 
 #define REST 100 /* times what it took, a page is not made anew */
@@ -16,6 +17,8 @@ static const struct kind {
     void (*render)(const struct status *status, struct text *out);
 } kinds[] = {
     {"metrics", "text/plain; version=0.0.4; charset=utf-8", metrics_page},
+    {"report.json", "application/json", report_page_json},
+    {"report.html", "text/html; charset=utf-8", report_page_html},
 };
 #define NKINDS (sizeof kinds / sizeof *kinds)
 
