@@ -25,8 +25,8 @@ static void open_chart(FILE *out, const char *kind, const char *size, const char
 #define STAGE_BAR 18 /* below its name */
 #define STAGE_THICK 14
 
-/* All that matters is seen: twice the narrowest stage, the demand, what is delivered; longer bars
- * are cut. */
+/* The narrowest stage and what is delivered take at least a quarter of it, also where the demand is
+ * far beyond; what is longer is cut. */
 static double axis_of(const struct chart_stage *stages, size_t count, double demand,
                       double delivered)
 {
@@ -35,8 +35,8 @@ static double axis_of(const struct chart_stage *stages, size_t count, double dem
         narrow = fmin(narrow, stages[i].limit);
         wide = fmax(wide, stages[i].limit);
     }
-    double matters = fmax(fmax(demand, delivered), isfinite(narrow) ? narrow : 0);
-    double axis = fmin(wide * 1.02, matters * 2);
+    double matters = fmax(delivered, isfinite(narrow) ? narrow : 0);
+    double axis = fmin(wide * 1.02, fmax(2 * matters, fmin(1.25 * demand, 4 * matters)));
     return axis > 0 ? axis : 1;
 }
 
@@ -81,7 +81,7 @@ static void draw_demand(FILE *out, double demand, double axis, int bottom)
             : at < 20 ? "start"
                       : "middle");
     markup_text(out, markup_rate(demand, rate));
-    fprintf(out, "</text>");
+    fprintf(out, "%s</text>", demand > axis ? " &#8811;" : "");
     for (int top = STAGE_TOP + STAGE_BAR; top < bottom; top += STAGE_HEIGHT)
         fprintf(out, "<line class=\"demand\" x1=\"%.1f%%\" x2=\"%.1f%%\" y1=\"%d\" y2=\"%d\"/>", at,
                 at, top - 3, top + STAGE_THICK + 3);

@@ -110,7 +110,7 @@ const char *markup_seconds(double seconds, char text[MARKUP_FIGURE])
     seconds = sound(seconds);
     long minutes = (long)(seconds / 60), hours = minutes / 60;
     if (seconds < 0.000995)
-        snprintf(text, MARKUP_FIGURE, "%.2f ms", seconds * 1e3);
+        snprintf(text, MARKUP_FIGURE, "%.0f \xc2\xb5s", seconds * 1e6);
     else if (seconds < 0.99995)
         snprintf(text, MARKUP_FIGURE, "%.1f ms", seconds * 1e3);
     else if (seconds < 60)

@@ -91,7 +91,7 @@ static void add_top(FILE *out, const json_t *report, bool live)
                   markup_string(report, "host"));
     fputs("</h1>\n<p class=\"dim\">", out);
     markup_text(out, markup_string(report, "taken"));
-    fputs(live ? " <span id=\"live\" role=\"status\">live, each 2 s</span></p>\n" : "</p>\n", out);
+    fputs(live ? ", <span id=\"live\">live: renewed each 2 s</span></p>\n" : "</p>\n", out);
     add_daemon(out, report);
     if (live)
         fputs("<p class=\"dim\">This port does not know who asks: class mix and pictures are shown "

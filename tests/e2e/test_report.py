@@ -82,7 +82,7 @@ class Report(Case):
     def test_the_same_on_the_port(self):
         self.serve(metrics="127.0.0.1:0")
         if not self.status()["http"].startswith("http"):
-            skip("built without an HTTP port")
+            self.skipTest("built without an HTTP port")
         trainer = self.trainer()
         trainer.attach("train", job="run-7")
         keep_running(trainer)
