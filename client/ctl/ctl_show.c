@@ -102,14 +102,14 @@ static int draw(const struct ctl *ctl, const dataload_batch *batch, struct sheet
 
 int ctl_show_draw(const struct ctl *ctl, const dataload_batch *batch, struct sheet *sheet)
 {
-    struct sheet_source source;
+    struct sheet_source source = {0};
     return draw(ctl, batch, &source, sheet);
 }
 
 int ctl_show_batch(const struct ctl *ctl, const dataload_batch *batch, bool report)
 {
-    struct sheet_source source;
-    struct sheet sheet;
+    struct sheet_source source = {0};
+    struct sheet sheet = {0};
     int code = draw(ctl, batch, &source, &sheet);
     if (code)
         return code;

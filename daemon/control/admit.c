@@ -111,7 +111,6 @@ void admit_begin_stream(struct admit *admit, struct feed_place first)
     struct feed_stats stats;
     feed_get_stats(group->feed, &stats);
     gauge_begin(&session->gauge, clock_ns(), &stats);
-    strip_begin(&session->strip, clock_ns());
     loan_begin(session, first);
 }
 

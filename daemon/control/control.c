@@ -86,7 +86,6 @@ static void on_tick(uv_timer_t *timer)
             struct feed_stats stats;
             feed_get_stats(s->group->feed, &stats);
             gauge_look(&s->gauge, now, &stats);
-            strip_add(&s->strip, now, gauge_waited(&s->gauge, now), s->gauge.samples);
         }
     }
     for (struct group *group = control->groups; group; group = group->next) {

@@ -40,6 +40,7 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     gauge->begun = gauge->last_take = now;
     const struct window_point point = point_at(gauge, now, stats);
     window_begin(&gauge->window, &point);
+    strip_begin(&gauge->strip, now);
 }
 
 void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
@@ -116,6 +117,7 @@ void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
 {
     if (gauge_waiting(gauge, now))
         gauge->cause_now = gauge_cause(stats);
+    strip_add(&gauge->strip, now, gauge_waited(gauge, now), gauge->samples);
 }
 
 double gauge_wait_share(const struct gauge *gauge, uint64_t now)

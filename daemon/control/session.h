@@ -20,7 +20,6 @@
 #include "control/page_reply.h"
 #include "control/place.h"
 #include "control/refusal.h"
-#include "control/strip.h"
 #include "dataload.pb-c.h"
 
 enum session_state {
@@ -74,7 +73,6 @@ struct session {
     bool cast_off;    /* for good: detached as soon as it holds nothing */
     uint64_t skipped; /* batches that have passed it by */
     struct gauge gauge;
-    struct strip strip;
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */
     struct bad_listing listing;

@@ -1,5 +1,5 @@
 /* The last ten minutes of one client, a point a second: the share that it waited and the rate at
- * which it took samples. A ring of fixed size in its session. Loop thread. */
+ * which it took samples. A ring of fixed size in its gauge. Loop thread. */
 #ifndef STRIP_H
 #define STRIP_H
 
