@@ -1,5 +1,6 @@
 #include "control/strip.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@ static double grown(uint64_t from, uint64_t to)
 static void push(struct strip *strip, double share, double rate)
 {
     uint32_t place = (strip->first + strip->count) % STRIP_POINTS;
-    strip->waits[place] = share < 1 ? (uint8_t)(share * 100 + 0.5) : 100;
+    strip->waits[place] = share < 1 ? (uint8_t)lround(share * 100) : 100;
     strip->rates[place] = (float)rate;
     if (strip->count < STRIP_POINTS)
         strip->count++;

@@ -47,7 +47,7 @@ static size_t numbers_of(const json_t *list, double *numbers, size_t room)
 static void draw_strip(FILE *out, const json_t *client)
 {
     static const char *const kinds[] = {"to 5 %", "to 20 %", "to 50 %", "to 80 %", "more"};
-    double waits[CHART_SECONDS], rates[CHART_SECONDS], most = 0;
+    double waits[CHART_SECONDS] = {0}, rates[CHART_SECONDS] = {0}, most = 0;
     char rate[MARKUP_FIGURE];
     const json_t *history = json_object_get(client, "history");
     size_t count = numbers_of(json_object_get(history, "wait_share"), waits, CHART_SECONDS);
@@ -79,7 +79,7 @@ static void label_of(char label[LABEL], const json_t *bounds, size_t bucket)
 /* Buckets before the first and after the last that have something are left out. */
 static void draw_waits(FILE *out, const json_t *report, const json_t *client)
 {
-    double counts[BUCKETS_MAX], most = 1, all = 0;
+    double counts[BUCKETS_MAX] = {0}, most = 1, all = 0;
     struct chart_bar bars[BUCKETS_MAX];
     const json_t *bounds = json_object_get(report, "wait_bounds_s");
     size_t count = numbers_of(json_object_get(client, "wait_counts"), counts, BUCKETS_MAX);
