@@ -23,7 +23,10 @@ struct sheet;
 int ctl_show_draw(const struct ctl *ctl, const dataload_batch *batch, struct sheet *sheet);
 /* Writes the sheet of a batch, and says so where `report`. */
 int ctl_show_batch(const struct ctl *ctl, const dataload_batch *batch, bool report);
-/* The first batch of an attached probe; errors are printed. */
-int ctl_probe_first(const struct ctl *ctl, dataload *handle, dataload_batch **batch);
+/* The first batch of an attached probe; errors are printed. Trainers go before it, so that it may
+ * not come where decoding limits them. */
+#define CTL_PROBE_PATIENCE_MS 60000
+int ctl_probe_first(const struct ctl *ctl, dataload *handle, int patience_ms,
+                    dataload_batch **batch);
 
 #endif

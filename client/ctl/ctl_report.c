@@ -11,7 +11,8 @@
 
 #define PROGRAM "dataloadctl report"
 #define PICTURES 9
-#define SHEET_WIDTH 1000 /* pixels; wider ones are halved */
+#define PATIENCE_MS 10000 /* a page without pictures is better than none */
+#define SHEET_WIDTH 1000  /* pixels; wider ones are halved */
 
 /* Questions of whose answer the page can do without: what went wrong becomes its text. */
 struct asking {
@@ -81,7 +82,7 @@ static int add_sheet(const struct ctl *ctl, json_t *json)
     struct probe probe = {.verb = "report", .world = 1, .batch = PICTURES};
     int code = ctl_probe_attach(ctl, &probe, 0, &handle);
     if (code == CTL_OK)
-        code = ctl_probe_first(ctl, handle, &batch);
+        code = ctl_probe_first(ctl, handle, PATIENCE_MS, &batch);
     if (code == CTL_OK)
         code = ctl_show_draw(ctl, batch, &sheet);
     while (code == CTL_OK && sheet.width > SHEET_WIDTH)

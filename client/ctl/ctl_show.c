@@ -136,7 +136,7 @@ int ctl_show(const struct ctl *ctl)
         .verb = "show", .world = 1, .batch = ctl->count > 0 ? ctl->count : IMAGES};
     code = ctl_probe_attach(ctl, &probe, 0, &handle);
     if (code == CTL_OK)
-        code = ctl_probe_first(ctl, handle, &batch);
+        code = ctl_probe_first(ctl, handle, CTL_PROBE_PATIENCE_MS, &batch);
     if (code == CTL_OK)
         code = ctl_show_batch(ctl, batch, true);
     if (batch)

@@ -25,12 +25,14 @@ static const char *entity(unsigned char byte)
 
 void markup_text(FILE *out, const char *text)
 {
-    for (; text && *text; text++) {
+    while (text && *text) {
         const char *instead = entity((unsigned char)*text);
-        if (instead)
-            fputs(instead, out);
-        else
-            fputc(*text, out);
+        size_t plain = 0;
+        while (text[plain] && !entity((unsigned char)text[plain]))
+            plain++;
+        fwrite(text, 1, plain, out);
+        fputs(instead ? instead : "", out);
+        text += instead ? 1 : plain;
     }
 }
 

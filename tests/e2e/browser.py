@@ -114,9 +114,11 @@ class Browser(contextlib.AbstractContextManager):
                 raise AssertionError(f"{url} has not come within 120 s")
             time.sleep(0.05)
 
-    def picture(self, path, height=None):
-        """Of the whole page, or of its upper part."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height or 16000), "scale": 1}
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+    def picture(self, path, first="body", last="body"):
+        """Of the page from the top of one element to the bottom of another, as wide as the first."""
+        box = self.value(f"""(() => {{
+          const a = document.querySelector({first!r}).getBoundingClientRect(), b = document.querySelector({last!r}).getBoundingClientRect();
+          return {{x: a.x + scrollX, y: a.y + scrollY, width: a.width, height: Math.min(b.bottom - a.y, 16000), scale: 1}};
+        }})()""")
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=box)
         path.write_bytes(base64.b64decode(shot["data"]))

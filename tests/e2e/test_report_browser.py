@@ -7,6 +7,7 @@ if not LONG:
 if not browser.PROGRAM:
     skip("chromium is not installed")
 
+SHOTS = pathlib.Path(os.environ["DATALOADD_PICTURES"]) if "DATALOADD_PICTURES" in os.environ else None
 OVERLAPS = """(() => {
   const boxes = [...document.querySelectorAll("svg text")].map(e => [e.ownerSVGElement, e.getBoundingClientRect(), e.textContent]);
   const out = [];
@@ -47,8 +48,12 @@ class Looks(Case):
                 self.assertEqual(web.value(OVERLAPS), [], (name, scheme, width))
                 ratio, text = web.value(browser.CONTRAST)
                 self.assertGreaterEqual(ratio, 4.5, (name, scheme, text))
-                if os.environ.get("DATALOADD_PICTURES"):
-                    web.picture(pathlib.Path(os.environ["DATALOADD_PICTURES"]) / f"{name}-{scheme}-{width}.png")
+                if SHOTS:
+                    web.picture(SHOTS / f"{name}-{scheme}-{width}.png")
+        if SHOTS and web.value("Boolean(document.querySelector('.strip'))"):  # as in docs/report.md
+            web.look(900, "light")
+            web.picture(SHOTS / f"{name}-feed.png", "section", "section .pair")
+            web.picture(SHOTS / f"{name}-client.png", "section:last-of-type", "section:last-of-type")
 
     def look(self, web, name, seconds=12):
         time.sleep(seconds)  # of history
@@ -75,7 +80,8 @@ class Looks(Case):
                     self.look(web, name, 12 if runs else 1)
                     charts = web.value("['.waterfall', '.strip', 'img'].map(kind => document.querySelectorAll(kind).length)")
                     used = len({run[0] for run in runs})
-                    self.assertEqual(charts, [used, len(runs), used], name)
+                    without = web.value("document.body.textContent.split('trainers go before those who only look').length - 1")
+                    self.assertEqual([*charts[:2], charts[2] + without], [used, len(runs), used], name)
                     for trainer in trainers:
                         trainer.close()
                     self.trainers.clear()
