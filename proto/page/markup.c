@@ -54,6 +54,16 @@ void markup_element(FILE *out, const char *tag, const char *kind, const char *te
     fprintf(out, "</%s>\n", tag);
 }
 
+void markup_fact(FILE *out, const char *name, const char *value)
+{
+    if (!*value)
+        return;
+    fputs("<div>", out);
+    markup_element(out, "dt", NULL, name);
+    markup_element(out, "dd", NULL, value);
+    fputs("</div>\n", out);
+}
+
 double markup_number(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));

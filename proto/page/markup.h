@@ -11,6 +11,9 @@ void markup_format(FILE *out, const char *format, ...) __attribute__((format(pri
 /* <tag class="kind">text</tag>; kind may be NULL. */
 void markup_element(FILE *out, const char *tag, const char *kind, const char *text);
 
+/* A name and its value in a <dl>; none where the value is empty. */
+void markup_fact(FILE *out, const char *name, const char *value);
+
 /* Of an object; what is not there is 0 or "". */
 double markup_number(const json_t *object, const char *key);
 const char *markup_string(const json_t *object, const char *key);

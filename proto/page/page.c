@@ -26,16 +26,6 @@ static void add_head(FILE *out, const json_t *report, bool live)
     fprintf(out, "</title>\n<style>\n%s</style></head>\n<body><main>\n", page_css);
 }
 
-static void add_fact(FILE *out, const char *name, const char *value)
-{
-    if (!*value)
-        return;
-    fputs("<div>", out);
-    markup_element(out, "dt", NULL, name);
-    markup_element(out, "dd", NULL, value);
-    fputs("</div>\n", out);
-}
-
 static void add_workers(FILE *out, const json_t *report)
 {
     char text[1200];
@@ -47,7 +37,7 @@ static void add_workers(FILE *out, const json_t *report)
         used += snprintf(text + used, sizeof text - (size_t)used, " of at most %.0f", most);
     snprintf(text + used, sizeof text - (size_t)used, "%s%.200s%s%.800s", *cpus ? ", on CPUs " : "",
              cpus, *why ? ": " : "", why);
-    add_fact(out, "workers", text);
+    markup_fact(out, "workers", text);
 }
 
 static void add_memory(FILE *out, const json_t *report)
@@ -56,13 +46,13 @@ static void add_memory(FILE *out, const json_t *report)
     snprintf(text, sizeof text, "%s of %s",
              markup_bytes(markup_number(report, "memory_used"), used),
              markup_bytes(markup_number(report, "memory_limit"), limit));
-    add_fact(out, "memory", text);
+    markup_fact(out, "memory", text);
 }
 
 static void add_count(FILE *out, const char *name, double count)
 {
     char text[MARKUP_FIGURE];
-    add_fact(out, name, markup_count(count, text));
+    markup_fact(out, name, markup_count(count, text));
 }
 
 static void add_daemon(FILE *out, const json_t *report)
@@ -70,17 +60,17 @@ static void add_daemon(FILE *out, const json_t *report)
     char text[MARKUP_FIGURE];
     double throttled = markup_number(report, "throttled_share");
     fputs("<dl>\n", out);
-    add_fact(out, "up for", markup_seconds(markup_number(report, "uptime_s"), text));
+    markup_fact(out, "up for", markup_seconds(markup_number(report, "uptime_s"), text));
     snprintf(text, sizeof text, "%.0f", markup_number(report, "pid"));
-    add_fact(out, "pid", text);
+    markup_fact(out, "pid", text);
     add_workers(out, report);
     add_memory(out, report);
     snprintf(text, sizeof text, "%.0f %% of its time", throttled * 100);
     if (throttled > 0.005)
-        add_fact(out, "throttled by its cgroup", text);
+        markup_fact(out, "throttled by its cgroup", text);
     add_count(out, "refused attaches", markup_number(report, "refused"));
     add_count(out, "malformed peers", markup_number(report, "malformed_peers"));
-    add_fact(out, "batches", markup_string(report, "device"));
+    markup_fact(out, "batches", markup_string(report, "device"));
     fputs("</dl>\n", out);
 }
 

@@ -54,10 +54,11 @@ static void draw_strip(FILE *out, const json_t *client)
     size_t rated = numbers_of(json_object_get(history, "samples_per_s"), rates, CHART_SECONDS);
     for (size_t i = 0; i < rated; i++)
         most = fmax(most, rates[i]);
-    fprintf(out,
-            "<figure class=\"wide\"><figcaption>Last ten minutes: samples/s (highest %s), and the "
-            "share of each second that the trainer waited</figcaption>\n",
-            markup_rate(most, rate));
+    fprintf(
+        out,
+        "<figure class=\"wide\"><figcaption>Last ten minutes: samples/s (highest %s), and how much "
+        "of each second was waited</figcaption>\n",
+        markup_rate(most, rate));
     chart_strip(out, waits, rates, count < rated ? count : rated);
     fputs("<div class=\"axis\"><span>10 min ago</span><span>5 min</span><span>now</span></div>\n<p "
           "class=\"legend\">waited",
@@ -106,6 +107,37 @@ static void draw_waits(FILE *out, const json_t *report, const json_t *client)
     fputs("</figure>\n", out);
 }
 
+/* "decode 54 (12.3 s), storage 2 (0.4 s)" */
+static void stalls_of(const json_t *client, char *text, size_t size)
+{
+    char waited[MARKUP_FIGURE], stalls[MARKUP_FIGURE];
+    const json_t *cause;
+    size_t i, used = 0;
+    *text = 0;
+    json_array_foreach (json_object_get(client, "causes"), i, cause)
+        if (used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%.20s %s (%s)", i ? ", " : "",
+                                     markup_string(cause, "name"),
+                                     markup_count(markup_number(cause, "stalls"), stalls),
+                                     markup_seconds(markup_number(cause, "wait_s"), waited));
+}
+
+static void add_facts(FILE *out, const json_t *client)
+{
+    char text[MARKUP_FIGURE], stalls[400];
+    fputs("<dl>\n", out);
+    snprintf(text, sizeof text, "%.0f %% of the time", markup_number(client, "ready_share") * 100);
+    markup_fact(out, "a batch was ready", text);
+    if (markup_number(client, "compute_limit") > 0)
+        markup_fact(out, "if it never waited",
+                    markup_rate(markup_number(client, "compute_limit"), text));
+    stalls_of(client, stalls, sizeof stalls);
+    markup_fact(out, "stalls, by cause", stalls);
+    markup_fact(out, "batches on", markup_string(client, "gpu"));
+    markup_fact(out, "its reader now", markup_string(client, "reason"));
+    fputs("</dl>\n", out);
+}
+
 static void draw_card(FILE *out, const json_t *report, const json_t *client)
 {
     const char *group = markup_string(client, "group");
@@ -120,6 +152,7 @@ static void draw_card(FILE *out, const json_t *report, const json_t *client)
                   markup_number(client, "steps"));
     fputs("</p>\n", out);
     markup_element(out, "p", "verdict", markup_string(client, "verdict"));
+    add_facts(out, client);
     fputs("<div class=\"pair\">\n", out);
     draw_strip(out, client);
     draw_waits(out, report, client);

@@ -220,26 +220,18 @@ static void draw_sheet(FILE *out, const json_t *sheet)
 
 /* --- the card ------------------------------------------------------------------------------ */
 
-static void add_fact(FILE *out, const char *name, const char *value)
-{
-    fputs("<div>", out);
-    markup_element(out, "dt", NULL, name);
-    markup_element(out, "dd", NULL, value);
-    fputs("</div>", out);
-}
-
 static void add_facts(FILE *out, const json_t *feed)
 {
     char text[MARKUP_FIGURE], speed[MARKUP_FIGURE];
     fputs("<dl>", out);
-    add_fact(out, "delivered", markup_rate(markup_number(feed, "samples_per_s"), text));
+    markup_fact(out, "delivered", markup_rate(markup_number(feed, "samples_per_s"), text));
     snprintf(speed, sizeof speed, "%.1f MB/s", markup_number(feed, "read_bytes_per_s") / 1e6);
-    add_fact(out, "read", speed);
-    add_fact(out, "clients", markup_count(markup_number(feed, "clients"), text));
-    add_fact(out, "records", markup_count(markup_number(feed, "records"), text));
-    add_fact(out, "shards", markup_count(markup_number(feed, "shards"), text));
-    add_fact(out, "bad samples", markup_count(markup_number(feed, "bad"), text));
-    add_fact(out, "read errors", markup_count(markup_number(feed, "read_errors"), text));
+    markup_fact(out, "read", speed);
+    markup_fact(out, "clients", markup_count(markup_number(feed, "clients"), text));
+    markup_fact(out, "records", markup_count(markup_number(feed, "records"), text));
+    markup_fact(out, "shards", markup_count(markup_number(feed, "shards"), text));
+    markup_fact(out, "bad samples", markup_count(markup_number(feed, "bad"), text));
+    markup_fact(out, "read errors", markup_count(markup_number(feed, "read_errors"), text));
     fputs("</dl>\n", out);
 }
 

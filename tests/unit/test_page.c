@@ -18,7 +18,10 @@ static const char full[] =
     "{'pid':11,'user':'ann','job':'run','rank':0,'world':2,'feed':'train','state':'streaming',"
     "'samples_per_s':400,'compute_limit':600,'wait_share':0.3,'ready':1,'slots':4,'verdict':'V1',"
     "'wait_counts':[0,30,0,10],'limiting_stage':'decode','last_cause':'decode',"
-    "'history':{'wait_share':[0,0.3,1],'samples_per_s':[0,500,250]}},"
+    "'causes':[{'name':'decode','stalls':54,'wait_s':12.34},{'name':'storage','stalls':2,'wait_s':"
+    "0.4}],"
+    "'ready_share':0.9,'gpu':'GPU-1','reason':'reads "
+    "x','history':{'wait_share':[0,0.3,1],'samples_per_s':[0,500,250]}},"
     "{'pid':12,'user':'ann','job':'a','feed':'train','group':'g','compute_limit':500},"
     "{'pid':13,'user':'ann','job':'b','feed':'train','group':'g','compute_limit':100},"
     "{'pid':14,'feed':'train','probe':true,'compute_limit':9999}],"
@@ -72,6 +75,8 @@ START_TEST(a_full_report)
     has(page, "to 10 ms</text>");
     has(page, "over 3 s</text>");
     lacks(page, "to 0.1 ms</text>");
+    has(page, "decode 54 (12.3 s), storage 2 (400.0 ms)</dd>");
+    has(page, "90 % of the time");
     has(page, "base64,aGFsbG8=\"");
     has(page, "3 seconds are known; on average 43 % of them was waited; highest rate 500/s.");
     lacks(page, "<script");
