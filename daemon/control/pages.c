@@ -75,11 +75,11 @@ static struct page *make(const struct control *control, const struct kind *kind,
 static const struct kind *find(const char *name, struct error *err)
 {
     struct text names = {.most = sizeof err->text / 2};
-    for (size_t i = 0; i < NKINDS; i++) {
+    for (size_t i = 0; i < NKINDS; i++)
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
+    for (size_t i = 0; i < NKINDS; i++)
         text_format(&names, "%s%s", i ? ", " : "", kinds[i].name);
-    }
     error_set(err, -ENOENT, "no page '%s'; there are: %s", name, names.bytes);
     text_free(&names);
     return NULL;
