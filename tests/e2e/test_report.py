@@ -11,7 +11,7 @@ NAMED = ("host", "taken", "wait_bounds_s", "schema_version")
 
 def keep_running(*trainers):
     for trainer in trainers:
-        trainer.send("run", batches=1 << 40, sleep_us=100000)
+        trainer.send("run", batches=1 << 40, sleep_us=100000, print=0)
 
 
 @unittest.skipIf(CUDA, "asks nothing of the memory of batches")

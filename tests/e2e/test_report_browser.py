@@ -8,6 +8,7 @@ if not browser.PROGRAM:
     skip("chromium is not installed")
 
 SHOTS = pathlib.Path(os.environ["DATALOADD_PICTURES"]) if "DATALOADD_PICTURES" in os.environ else None
+TRAIN = ("imagenet-train", {"job": "resnet50-a-job-with-a-rather-long-name", "rank": 0, "world": 1})
 OVERLAPS = """(() => {
   const boxes = [...document.querySelectorAll("svg text")].map(e => [e.ownerSVGElement, e.getBoundingClientRect(), e.textContent]);
   const out = [];
@@ -29,12 +30,10 @@ class Looks(Case):
         self.start_daemon(env=env)
 
     def attach(self, *runs):
-        trainers = []
         for feed, options, sleep_us in runs:
-            trainers.append(self.trainer())
-            trainers[-1].attach(feed, **options)
-            trainers[-1].send("run", batches=1 << 40, sleep_us=sleep_us)
-        return trainers
+            trainer = self.trainer()
+            trainer.attach(feed, **options)
+            trainer.send("run", batches=1 << 40, sleep_us=sleep_us, print=0)
 
     def shape(self, web, name, url):
         """No complaint, nothing asked of anybody, readable, nothing to scroll sideways for."""
@@ -55,37 +54,35 @@ class Looks(Case):
             web.picture(SHOTS / f"{name}-feed.png", "section", "section .pair")
             web.picture(SHOTS / f"{name}-client.png", "section:last-of-type", "section:last-of-type")
 
-    def look(self, web, name, seconds=12):
+    def situation(self, name, *runs, seconds=12, delay=None):
+        self.serve({"DATALOADD_TEST_DELAY": delay} if delay else None)
+        self.attach(*runs)
         time.sleep(seconds)  # of history
         file = self.folder / f"{name}.html"
         self.ctl("report", "--html", file)
-        self.shape(web, name, f"file://{file}")
-        feeds = web.value("[...document.querySelectorAll('section h2')].map(e => e.textContent.trim())")
-        self.assertEqual(feeds, ["feed imagenet-train", "feed val"])
-        return web
-
-    def test_situations(self):
-        train = ("imagenet-train", {"job": "resnet50-a-job-with-a-rather-long-name", "rank": 0, "world": 1})
         with browser.Browser() as web:
-            for name, env, runs in (
-                    ("nobody", {}, []),
-                    ("storage", {"DATALOADD_TEST_DELAY": "read_rate:2000000"}, [(*train, 0)]),
-                    ("decode", {"DATALOADD_TEST_DELAY": "decode:10000"}, [(*train, 0)]),
-                    ("trainer", {}, [(*train, 150000)]),
-                    ("many", {}, [("imagenet-train", {"job": "pair", "rank": rank, "world": 2}, 20000) for rank in range(2)] +
-                     [("val", {"group": "eval"}, pause) for pause in (50000, 200000, 100000)])):
-                with self.subTest(name):
-                    self.serve(env)
-                    trainers = self.attach(*runs)
-                    self.look(web, name, 12 if runs else 1)
-                    charts = web.value("['.waterfall', '.strip', 'img'].map(kind => document.querySelectorAll(kind).length)")
-                    used = len({run[0] for run in runs})
-                    without = web.value("document.body.textContent.split('trainers go before those who only look').length - 1")
-                    self.assertEqual([*charts[:2], charts[2] + without], [used, len(runs), used], name)
-                    for trainer in trainers:
-                        trainer.close()
-                    self.trainers.clear()
-                    self.stop_daemon()
+            self.shape(web, name, f"file://{file}")
+            self.assertEqual(web.value("[...document.querySelectorAll('section h2')].map(e => e.textContent.trim())"), ["feed imagenet-train", "feed val"])
+            charts = web.value("['.waterfall', '.strip', 'img'].map(kind => document.querySelectorAll(kind).length)")
+            without = web.value("document.body.textContent.split('trainers go before those who only look').length - 1")
+            used = len({feed for feed, _, _ in runs})
+            self.assertEqual([*charts[:2], charts[2] + without], [used, len(runs), used])
+
+    def test_nobody(self):
+        self.situation("nobody", seconds=1)
+
+    def test_storage(self):
+        self.situation("storage", (*TRAIN, 0), delay="read_rate:2000000")
+
+    def test_decode(self):
+        self.situation("decode", (*TRAIN, 30000), delay="decode:10000")
+
+    def test_trainer(self):
+        self.situation("trainer", (*TRAIN, 150000))
+
+    def test_many(self):
+        self.situation("many", *(("imagenet-train", {"job": "pair", "rank": rank, "world": 2}, 20000) for rank in range(2)),
+                       *(("val", {"group": "eval"}, pause) for pause in (50000, 200000, 100000)))
 
     def test_live(self):
         self.serve(metrics="127.0.0.1:0")
