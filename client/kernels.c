@@ -1,15 +1,10 @@
 #include "client/kernels.h"
 
-/* A file as it is, and a zero byte. */
-#define EMBED(name, path)                                                                          \
-    __asm__(".pushsection .rodata\n.balign 64\n.globl " #name "\n.hidden " #name "\n" #name ":\n"  \
-            ".incbin \"" path "\"\n.byte 0\n.popsection\n");                                       \
-    extern const char name[] /* NOLINT(bugprone-macro-parentheses): a declaration */               \
-        __attribute__((visibility("hidden")))
+#include "proto/embed.h"
 
-EMBED(kernels_ptx, KERNELS_PTX);
+DLP_EMBED(kernels_ptx, KERNELS_PTX);
 #ifdef KERNELS_FATBIN
-EMBED(kernels_fatbin, KERNELS_FATBIN);
+DLP_EMBED(kernels_fatbin, KERNELS_FATBIN);
 static const char *const binaries = kernels_fatbin;
 #else
 static const char *const binaries = NULL;

@@ -7,7 +7,7 @@ libsystemd-dev libmicrohttpd-dev"
 packages_test="$packages_build check libsubunit-dev librandom123-dev clang clang-tidy clang-format
 libclang-rt-14-dev universal-ctags shellcheck python3-dev python3-pil python3-numpy python3-torchvision
 procps util-linux git file prometheus"
-packages_long="valgrind debootstrap python3-venv"
+packages_long="valgrind debootstrap python3-venv chromium"
 
 # missing_packages NAME...: those that are not installed, on one line.
 missing_packages() {

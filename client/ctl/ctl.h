@@ -47,6 +47,7 @@ int ctl_mix(const struct ctl *ctl);
 int ctl_batch(const struct ctl *ctl);
 int ctl_find(const struct ctl *ctl);
 int ctl_gpu(const struct ctl *ctl);
+int ctl_write_report(const struct ctl *ctl);
 
 /* Prints "dataloadctl: <text>" escaped to err and returns code. */
 int ctl_fail(const struct ctl *ctl, int code, const char *format, ...)

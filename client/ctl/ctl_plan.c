@@ -258,7 +258,7 @@ static int draw(const struct ctl *ctl, const Dlp__RowsReply *rows)
     dataload_batch *batch = NULL;
     int code = ctl_probe_attach(ctl, &probe, ctl->rank > 0 ? ctl->rank : 0, &handle);
     if (code == CTL_OK)
-        code = ctl_probe_first(ctl, handle, &batch);
+        code = ctl_probe_first(ctl, handle, CTL_PROBE_PATIENCE_MS, &batch);
     if (code == CTL_OK)
         code = ctl_show_batch(ctl, batch, !ctl->json);
     if (batch)

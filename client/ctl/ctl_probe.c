@@ -1,8 +1,7 @@
 #include "client/ctl/ctl_probe.h"
 
+#include <errno.h>
 #include <unistd.h>
-
-#define FIRST_BATCH_MS 60000
 
 void ctl_probe_job(const struct probe *probe, char job[CTL_JOB_MAX])
 {
@@ -39,11 +38,17 @@ int ctl_probe_attach(const struct ctl *ctl, const struct probe *probe, int64_t r
     return CTL_OK;
 }
 
-int ctl_probe_first(const struct ctl *ctl, dataload *handle, dataload_batch **batch)
+int ctl_probe_first(const struct ctl *ctl, dataload *handle, int patience_ms,
+                    dataload_batch **batch)
 {
-    int err = dataload_next(handle, FIRST_BATCH_MS, batch);
+    int err = dataload_next(handle, patience_ms, batch);
     if (err == 0)
         return CTL_OK;
+    if (err == -ETIMEDOUT)
+        return ctl_fail(ctl, CTL_UNAVAILABLE,
+                        "no batch of %s within %d s: trainers go before those who only look; try "
+                        "again when they wait less",
+                        ctl->feed, patience_ms / 1000);
     return ctl_fail(ctl, ctl_exit_of_errno(err < 0 ? -err : 0), "no first batch of %s: %s",
                     ctl->feed, dataload_error(handle));
 }

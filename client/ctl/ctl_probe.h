@@ -18,9 +18,15 @@ void ctl_probe_job(const struct probe *probe, char job[CTL_JOB_MAX]);
 int ctl_probe_attach(const struct ctl *ctl, const struct probe *probe, int64_t rank,
                      dataload **handle);
 
+struct sheet;
+/* The sheet of a batch; errors are printed. Free it with sheet_free. */
+int ctl_show_draw(const struct ctl *ctl, const dataload_batch *batch, struct sheet *sheet);
 /* Writes the sheet of a batch, and says so where `report`. */
 int ctl_show_batch(const struct ctl *ctl, const dataload_batch *batch, bool report);
-/* The first batch of an attached probe; errors are printed. */
-int ctl_probe_first(const struct ctl *ctl, dataload *handle, dataload_batch **batch);
+/* The first batch of an attached probe; errors are printed. Trainers go before it, so that it may
+ * not come where decoding limits them. */
+#define CTL_PROBE_PATIENCE_MS 60000
+int ctl_probe_first(const struct ctl *ctl, dataload *handle, int patience_ms,
+                    dataload_batch **batch);
 
 #endif

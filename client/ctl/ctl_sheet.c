@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <math.h>
 #include <spng.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,7 +191,7 @@ int sheet_draw(const struct sheet_source *source, struct sheet *out)
     return 0;
 }
 
-static int encode(const struct sheet *sheet, FILE *file)
+int sheet_encode(const struct sheet *sheet, FILE *file)
 {
     spng_ctx *png = spng_ctx_new(SPNG_CTX_ENCODER);
     struct spng_ihdr header = {.width = sheet->width,
@@ -218,10 +217,25 @@ int sheet_write(const struct sheet *sheet, const char *path)
     FILE *file = fopen(path, "wbe");
     if (!file)
         return -errno;
-    int err = encode(sheet, file);
+    int err = sheet_encode(sheet, file);
     if (fclose(file) && !err)
         err = -errno;
     return err;
+}
+
+void sheet_halve(struct sheet *sheet)
+{
+    uint32_t width = sheet->width / 2, height = sheet->height / 2;
+    uint8_t *to = sheet->rgb; /* never ahead of what is still read */
+    for (uint32_t y = 0; y < height; y++)
+        for (uint32_t x = 0; x < width; x++) {
+            const uint8_t *above = pixel_at(sheet, 2 * x, 2 * y);
+            const uint8_t *below = pixel_at(sheet, 2 * x, 2 * y + 1);
+            for (uint32_t c = 0; c < 3; c++)
+                *to++ = (uint8_t)((above[c] + above[c + 3] + below[c] + below[c + 3] + 2) / 4);
+        }
+    sheet->width = width;
+    sheet->height = height;
 }
 
 void sheet_free(struct sheet *sheet)

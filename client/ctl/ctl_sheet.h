@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "client/dataload.h"
 
@@ -36,6 +37,8 @@ struct sheet {
  * -ENOMEM. Free with sheet_free. */
 int sheet_draw(const struct sheet_source *source, struct sheet *out);
 int sheet_write(const struct sheet *sheet, const char *path); /* 0 or -errno */
+int sheet_encode(const struct sheet *sheet, FILE *file);      /* the same, to an open file */
+void sheet_halve(struct sheet *sheet); /* half as wide and as high, each pixel of four */
 void sheet_free(struct sheet *sheet);
 
 #endif

@@ -82,24 +82,38 @@ static void print_report(const struct ctl *ctl, const struct sheet_source *sourc
     ctl_json_print(ctl->out, json, true);
 }
 
-int ctl_show_batch(const struct ctl *ctl, const dataload_batch *batch, bool report)
+static int draw(const struct ctl *ctl, const dataload_batch *batch, struct sheet_source *source,
+                struct sheet *sheet)
 {
-    struct sheet_source source;
-    struct sheet sheet;
-    int code = CTL_OK;
-    if (!find_fields(batch, &source))
+    if (!find_fields(batch, source))
         return ctl_fail(ctl, CTL_UNAVAILABLE,
                         "feed %s has no field of pictures of one size: nothing to show", ctl->feed);
-    if (source.count > dataload_batch_rows(batch))
-        source.count = dataload_batch_rows(batch);
-    int err = sheet_draw(&source, &sheet);
+    if (source->count > dataload_batch_rows(batch))
+        source->count = dataload_batch_rows(batch);
+    int err = sheet_draw(source, sheet);
     if (err == -EFBIG)
         return ctl_fail(ctl, CTL_USAGE, "the sheet would be over %u MB: choose a smaller --count",
                         SHEET_BYTES_MAX / 1000000U);
     if (err)
         return ctl_fail(ctl, CTL_UNAVAILABLE, "cannot draw the pictures of %s: %s", ctl->feed,
                         strerror(-err));
-    err = sheet_write(&sheet, ctl->file);
+    return CTL_OK;
+}
+
+int ctl_show_draw(const struct ctl *ctl, const dataload_batch *batch, struct sheet *sheet)
+{
+    struct sheet_source source = {0};
+    return draw(ctl, batch, &source, sheet);
+}
+
+int ctl_show_batch(const struct ctl *ctl, const dataload_batch *batch, bool report)
+{
+    struct sheet_source source = {0};
+    struct sheet sheet = {0};
+    int code = draw(ctl, batch, &source, &sheet);
+    if (code)
+        return code;
+    int err = sheet_write(&sheet, ctl->file);
     if (err)
         code = ctl_fail(ctl, err == -EACCES || err == -EPERM ? CTL_PERMISSION : CTL_UNAVAILABLE,
                         "cannot write %s: %s", ctl->file, strerror(-err));
@@ -122,7 +136,7 @@ int ctl_show(const struct ctl *ctl)
         .verb = "show", .world = 1, .batch = ctl->count > 0 ? ctl->count : IMAGES};
     code = ctl_probe_attach(ctl, &probe, 0, &handle);
     if (code == CTL_OK)
-        code = ctl_probe_first(ctl, handle, &batch);
+        code = ctl_probe_first(ctl, handle, CTL_PROBE_PATIENCE_MS, &batch);
     if (code == CTL_OK)
         code = ctl_show_batch(ctl, batch, true);
     if (batch)

@@ -27,6 +27,7 @@ enum {
     OPT_TOKEN,
     OPT_RELEASE,
     OPT_TEXTFILE,
+    OPT_HTML,
     OPT_HELP = 'h',
     OPT_COUNT = 'n'
 };
@@ -84,6 +85,7 @@ static const struct verb {
      0},
     {"gpu", ctl_gpu, NO_FEED, {OPT_RELEASE}, 0},
     {"metrics", ctl_metrics, NO_FEED, {OPT_TEXTFILE}, 0},
+    {"report", ctl_write_report, MAY_NAME_FEED, {OPT_HTML}, OPT_HTML},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -101,6 +103,7 @@ static const struct argp_option options[] = {
     {"epochs", OPT_EPOCHS, "E", 0, "bench: run E epochs, not a time; find: look in E (1)", 1},
     {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds", 1},
     {"out", OPT_OUT, "FILE", 0, "show, batch: where to write the PNG", 1},
+    {"html", OPT_HTML, "FILE", 0, "report: where to write the page", 1},
     {"rank", OPT_RANK, "R", 0, "batch: only the rows of this rank", 1},
     {"seed", OPT_SEED, "S", 0,
      "slices, token, mix, batch, find: of the job, where it is not the feed's", 1},
@@ -238,6 +241,7 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         return 0;
     case OPT_OUT:
     case OPT_TEXTFILE:
+    case OPT_HTML:
         ctl->file = arg;
         return 0;
     case OPT_TOKEN:
@@ -311,6 +315,7 @@ int main(int argc, char **argv)
                "  find FEED KEY         the steps in which a record is seen\n"
                "  gpu                   the GPUs of the node\n"
                "  metrics               the figures for Prometheus\n"
+               "  report --html FILE    one page to look at and to send\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"
                "Exit status: 0 fine, 3 not running, 4 no such feed or client, 64 usage, "

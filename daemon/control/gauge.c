@@ -46,6 +46,7 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     gauge->begun = gauge->last_take = now;
     const struct window_point point = point_at(gauge, now, stats);
     window_begin(&gauge->window, &point);
+    strip_begin(&gauge->strip, now);
 }
 
 /* Rows queue up behind storage too, while what was read at once is being decoded: where workers
@@ -146,6 +147,7 @@ void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
         gauge->wait_told = waited;
     if (gauge_waiting(gauge, now))
         gauge->cause_now = cause_of(gauge, now, stats);
+    strip_add(&gauge->strip, now, waited, gauge->samples);
 }
 
 double gauge_wait_share(const struct gauge *gauge, uint64_t now)

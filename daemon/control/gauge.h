@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "control/strip.h"
 #include "control/waits.h"
 #include "control/window.h"
 #include "feed/feed.h"
@@ -48,6 +49,7 @@ struct gauge {
     struct gauge_stalls by_cause[GAUGE_CAUSES];
     struct waits waits;
     struct window window;
+    struct strip strip;
 };
 
 void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *stats);
@@ -77,7 +79,7 @@ void gauge_note(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
 void gauge_release(struct gauge *gauge, uint64_t now);
 /* Of all the time since the first batch could come, 0..1. */
 double gauge_wait_share(const struct gauge *gauge, uint64_t now);
-/* Once a second: what it waits for may have changed. */
+/* Once a second: what it waits for may have changed, and the strip goes on. */
 void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stats);
 void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stats *stats,
                  struct window_rates *out);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "control/metrics_page.h"
+#include "control/report_page.h"
 #include "control/status.h"
 
 #define REST 100 /* times what it took, a page is not made anew; but no longer than: */
@@ -18,6 +19,8 @@ static const struct kind {
     void (*render)(const struct status *status, struct text *out);
 } kinds[] = {
     {"metrics", "text/plain; version=0.0.4; charset=utf-8", metrics_page},
+    {"report.json", "application/json", report_page_json},
+    {"report.html", "text/html; charset=utf-8", report_page_html},
 };
 #define NKINDS (sizeof kinds / sizeof *kinds)
 
@@ -88,11 +91,11 @@ static struct page *make(const struct control *control, const struct kind *kind,
 static const struct kind *find(const char *name, struct error *err)
 {
     struct text names = {.most = sizeof err->text / 2};
-    for (size_t i = 0; i < NKINDS; i++) {
+    for (size_t i = 0; i < NKINDS; i++)
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
+    for (size_t i = 0; i < NKINDS; i++)
         text_format(&names, "%s%s", i ? ", " : "", kinds[i].name);
-    }
     error_set(err, -ENOENT, "no page '%s'; there are: %s", name, names.bytes);
     text_free(&names);
     return NULL;

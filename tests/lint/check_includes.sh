@@ -6,15 +6,16 @@
 declare -A allowed=(
     [base]="base"
     [proto]="proto"
+    [page]="page proto"
     [store]="store base"
     [image]="image base"
     [device]="device base proto"
     [feed]="feed store image device base proto/slot.h"
-    [control]="control feed device store proto base"
+    [control]="control feed device store page proto base"
     [root]="root control feed device store image proto base"
     [pack]="pack base store image"
     [client]="client proto"
-    [ctl]="ctl client proto"
+    [ctl]="ctl client page proto"
     [examples]="client/dataload.h"
     [python]="python client/dataload.h client/keep.h proto/cuda.h"
 )
@@ -23,6 +24,7 @@ declare -A allowed=(
 layer_of() {
     layer=${1#daemon/}
     layer=${layer#client/}
+    layer=${layer/#proto\/page\//page/}
     case $layer in
     */*) layer=${layer%%/*} ;;
     *) layer=$([[ $1 == daemon/* ]] && echo root || echo client) ;;
