@@ -36,6 +36,7 @@ struct ctl {
 };
 
 int ctl_status(const struct ctl *ctl);
+int ctl_top(const struct ctl *ctl);
 int ctl_bench(const struct ctl *ctl);
 int ctl_show(const struct ctl *ctl);
 int ctl_ping(const struct ctl *ctl);
