@@ -33,9 +33,9 @@ static void choose_colours(void)
     if ((no_color && *no_color) || !has_colors() || start_color() == ERR)
         return;
     use_default_colors();
-    for (short look = 0; look < SCREEN_LOOKS; look++) {
-        if (colours[look] && init_pair(look, colours[look], -1) == OK)
-            looks[look].pair = look;
+    for (int look = 0; look < SCREEN_LOOKS; look++) {
+        if (colours[look] && init_pair((short)look, colours[look], -1) == OK)
+            looks[look].pair = (short)look;
     }
 }
 

@@ -56,6 +56,7 @@ static const struct verb {
 } verbs[] = {
     {"status", ctl_status, NO_FEED, {OPT_WATCH, OPT_COUNT}, 0},
     {"top", ctl_top, NO_FEED, {OPT_INTERVAL}, 0},
+    {"trace", ctl_trace, NO_FEED, {OPT_SECONDS, OPT_OUT}, 0},
     {"bench", ctl_bench, NAMES_FEED, {OPT_WORLD, OPT_BATCH, OPT_SECONDS, OPT_EPOCHS}, 0},
     {"show", ctl_show, NAMES_FEED, {OPT_OUT, OPT_COUNT}, OPT_OUT},
     {"ping", ctl_ping, NO_FEED, {0}, 0},
@@ -99,8 +100,9 @@ static const struct argp_option options[] = {
     {"epoch", OPT_EPOCH, "E", 0,
      "slices, token, mix, batch: of this epoch (0, or the token's); find: from this one on", 1},
     {"epochs", OPT_EPOCHS, "E", 0, "bench: run E epochs, not a time; find: look in E (1)", 1},
-    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds", 1},
-    {"out", OPT_OUT, "FILE", 0, "show, batch: where to write the PNG", 1},
+    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds; trace: record S (5)", 1},
+    {"out", OPT_OUT, "FILE", 0,
+     "show, batch: where to write the PNG; trace: the events (dataload-trace.json)", 1},
     {"rank", OPT_RANK, "R", 0, "batch: only the rows of this rank", 1},
     {"seed", OPT_SEED, "S", 0,
      "slices, token, mix, batch, find: of the job, where it is not the feed's", 1},
@@ -300,6 +302,7 @@ int main(int argc, char **argv)
                "Verbs:\n"
                "  status                who is attached, how fast, and what limits it (default)\n"
                "  top                   the same, live on one screen\n"
+               "  trace                 what threads and trainers do, as a file for Perfetto\n"
                "  bench FEED            input-only rate with trainers that do nothing\n"
                "  show FEED --out FILE  contact sheet of the first images\n"
                "  slices FEED --world N what each rank gets of an epoch\n"

@@ -268,6 +268,7 @@ static struct upload *land(struct uploader *uploader)
     struct upload *upload = uploader->flights[uploader->first].upload;
     uploader->first = (uploader->first + 1) % FLIGHTS;
     uploader->nflights--;
+    upload->since = uploader->since;
     uploader->since = clock_ns();
     return upload;
 }

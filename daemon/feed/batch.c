@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 
 struct batch *batch_new(const struct recipe *recipe, struct belt *belt)
 {
@@ -162,5 +163,7 @@ void batch_finish(struct batch *batch)
     tally_add(&recipe->tally->batches, 1);
     tally_add(&recipe->tally->bytes, bytes);
     tally_add(&recipe->tally->bad, batch->bad);
-    tally_add(&recipe->tally->finish_busy_ns, clock_ns() - begin);
+    uint64_t end = clock_ns();
+    tally_add(&recipe->tally->finish_busy_ns, end - begin);
+    trace_span("finish", recipe->spec->name, begin, end, NULL, batch->place.step);
 }

@@ -63,6 +63,7 @@ static void set_recipe(struct feed *feed)
     const struct feed_params *params = &feed->params;
     struct recipe *recipe = &feed->recipe;
     recipe->spec = params->spec;
+    feed->tally.feed = params->spec->name;
     recipe->dataset = dataset_ref(params->dataset);
     recipe->source = recipe_source(recipe->dataset);
     recipe->order = (struct plan_settings){

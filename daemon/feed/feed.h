@@ -28,6 +28,7 @@ struct feed_batch {
     uint64_t generation;
     struct feed_place place;
     uint32_t rows, valid;
+    uint64_t begun; /* trace_now() when it had its slot */
 };
 
 /* Loop thread. After `closed` none comes any more. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 #include "device/staging.h"
 #include "feed/belt.h"
 
@@ -228,6 +229,9 @@ static void copied(struct upload *upload, const struct error *err)
     struct ferry *ferry = batch->ferry;
     if (err)
         lose(ferry, crossing, err);
+    else if (trace_on())
+        trace_span("copy", batch->recipe->spec->name, upload->since, clock_ns(), NULL,
+                   batch->place.step);
     if (atomic_fetch_sub(&batch->crosses, 1) == 1)
         land(ferry, batch);
     pthread_mutex_lock(&ferry->mutex);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/plural.h"
 #include "base/thread.h"
+#include "base/trace.h"
 #include "feed/fetch.h"
 #include "feed/row.h"
 #include "feed/shuffle.h"
@@ -265,6 +266,7 @@ static int take_slot(struct reader *reader, struct batch *batch)
     tally_wait(tally, FEED_RUNS, NULL);
     if (code == 0)
         batch->generation = slots_generation(reader->params.slots, batch->slot);
+    batch->begun = trace_now();
     return code;
 }
 

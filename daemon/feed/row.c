@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 #include "feed/belt.h"
 #include "feed/label.h"
 #include "image/jpeg_marks.h"
@@ -152,8 +153,17 @@ static struct batch *batch_of(const void *row)
     return ((const struct row *)row)->batch;
 }
 
+/* Before the batch may be another thread's. */
+static void tell_trace(const struct batch *batch, uint64_t ns)
+{
+    uint64_t now = trace_now();
+    if (now)
+        trace_span("decode", batch->recipe->spec->name, now - ns, now, NULL, batch->place.step);
+}
+
 void row_done(void **rows, uint32_t count, uint64_t ns)
 {
+    tell_trace(batch_of(rows[0]), ns);
     struct tally *tally = batch_of(rows[0])->recipe->tally;
     struct sample_refund refund = {0};
     for (uint32_t i = 0; i < count; i++) {

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/clock.h"
+#include "base/trace.h"
 #include "feed/feed.h"
 
 struct tally {
@@ -18,6 +18,7 @@ struct tally {
     _Atomic uint64_t shuffle_held, shuffle_target, rows_queued;
     _Atomic int wait; /* enum feed_wait: what the reader is at */
     _Atomic uint64_t wait_since_ns;
+    const char *feed;                /* its name; NULL: no recording is told */
     _Atomic(const char *) wait_what; /* lives as long as the feed */
 };
 
@@ -36,10 +37,15 @@ static inline uint64_t tally_get(const _Atomic uint64_t *figure)
     return atomic_load_explicit(figure, memory_order_relaxed);
 }
 
-/* Reader thread only. */
+/* A recording is told of the wait that ends now. Reader thread only, like what follows. */
+void tally_trace(const struct tally *tally, uint64_t now);
+
 static inline void tally_wait(struct tally *tally, enum feed_wait wait, const char *what)
 {
-    atomic_store(&tally->wait_since_ns, clock_ns());
+    uint64_t now = clock_ns();
+    if (trace_on())
+        tally_trace(tally, now);
+    atomic_store(&tally->wait_since_ns, now);
     atomic_store(&tally->wait_what, what);
     atomic_store(&tally->wait, (int)wait);
 }
