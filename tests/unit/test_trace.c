@@ -8,7 +8,7 @@
 
 #include "base/trace.h"
 
-#define THREADS 8
+#define THREADS 4
 #define EACH 5000
 
 static void *add_events(void *context)
@@ -43,23 +43,24 @@ START_TEST(events_of_many_threads)
     trace_end(trace);
     ck_assert_uint_eq(trace_count(trace), THREADS * EACH);
     ck_assert_uint_eq(trace_dropped(trace), 0);
+    uint64_t wrong = 0; /* counted, since a check takes longer than an event */
     for (uint64_t i = 0; i < trace_count(trace); i++) {
         const struct trace_event *event = trace_at(trace, i);
         char want[32];
         snprintf(want, sizeof want, "shard-%ju", (uintmax_t)(event->step % 100));
-        ck_assert_str_eq(trace_text(trace, event->detail), want);
-        ck_assert_str_eq(event->name, "work");
-        ck_assert_ptr_eq(event->feed, feed);
-        ck_assert_uint_gt(event->ns, 0);
-        ck_assert_uint_le(event->begin + event->ns, trace_ns(trace));
+        wrong += strcmp(trace_text(trace, event->detail), want) != 0 ||
+                 strcmp(event->name, "work") != 0 || event->feed != feed || event->ns == 0 ||
+                 event->begin + event->ns > trace_ns(trace);
         uint32_t lane = 0;
         while (lane < nlanes && lanes[lane] != event->lane)
             lane++;
-        ck_assert_uint_lt(lane, THREADS);
+        if (lane == THREADS)
+            ck_abort_msg("more lanes than threads");
         lanes[lane] = event->lane;
         nlanes += lane == nlanes;
         counts[lane]++;
     }
+    ck_assert_uint_eq(wrong, 0);
     for (int i = 0; i < THREADS; i++)
         ck_assert_uint_eq(counts[i], EACH);
     trace_free(trace);
@@ -163,13 +164,15 @@ START_TEST(ends_under_way)
     ends = false;
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, add_until, NULL);
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < 20; i++) {
         struct trace *trace = trace_begin();
         usleep(500);
         trace_end(trace);
         uint64_t count = trace_count(trace);
+        uint64_t wrong = 0;
         for (uint64_t j = 0; j < count; j++)
-            ck_assert_str_eq(trace_at(trace, j)->name, "work");
+            wrong += strcmp(trace_at(trace, j)->name, "work") != 0;
+        ck_assert_uint_eq(wrong, 0);
         total += count;
         trace_free(trace);
     }
