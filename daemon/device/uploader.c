@@ -269,7 +269,7 @@ static struct upload *land(struct uploader *uploader)
     uploader->first = (uploader->first + 1) % FLIGHTS;
     uploader->nflights--;
     upload->since = uploader->since;
-    uploader->since = clock_ns();
+    upload->until = uploader->since = clock_ns();
     return upload;
 }
 

@@ -229,8 +229,8 @@ static void copied(struct upload *upload, const struct error *err)
     struct ferry *ferry = batch->ferry;
     if (err)
         lose(ferry, crossing, err);
-    else if (trace_on())
-        trace_span("copy", batch->recipe->spec->name, upload->since, clock_ns(), NULL,
+    else
+        trace_span("copy", batch->recipe->spec->name, upload->since, upload->until, NULL,
                    batch->place.step);
     if (atomic_fetch_sub(&batch->crosses, 1) == 1)
         land(ferry, batch);

@@ -81,10 +81,10 @@ class Trace(Case):
             open_ends = []
             for begin, minus, name in sorted(spans):
                 end = begin - minus
-                while open_ends and open_ends[-1][0] <= begin + 0.0015:  # ends of a thousandth of a microsecond each
+                while open_ends and open_ends[-1][0] <= begin + 0.0011:  # ends of a thousandth of a microsecond each
                     open_ends.pop()
                 if open_ends:
-                    self.assertLessEqual(end, open_ends[-1][0] + 0.0015, (lane, name, open_ends))
+                    self.assertLessEqual(end, open_ends[-1][0] + 0.0011, (lane, name, open_ends))
                 open_ends.append((end, name))
 
     def test_events_fit_together(self):
