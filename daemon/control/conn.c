@@ -11,6 +11,7 @@
 #include "control/dispatch.h"
 #include "control/inquiry.h"
 #include "control/lease.h"
+#include "control/trace_reply.h"
 #include "proto/channel.h"
 #include "proto/frames.h"
 
@@ -213,7 +214,8 @@ static bool step(struct conn *conn)
 
 static bool send_part(struct conn *conn)
 {
-    return bad_reply_continue(conn->session) || inquiry_continue(conn->session);
+    return bad_reply_continue(conn->session) || inquiry_continue(conn->session) ||
+           trace_reply_continue(conn->session);
 }
 
 static bool is_stuffed(struct conn *conn)
@@ -344,7 +346,7 @@ static int start_handles(struct conn *conn, int fd)
 static bool does_nothing(const struct session *session)
 {
     return (session->state == SESSION_NEW || session->state == SESSION_GREETED) &&
-           !session->listing.active && !session->inquiry;
+           !session->listing.active && !session->inquiry && !trace_reply_is_for(session);
 }
 
 bool conn_make_room(struct control *control, int fd)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "control/admit.h"
 #include "control/conn.h"
 #include "control/group.h"
@@ -15,6 +16,7 @@
 #include "control/mix_watch.h"
 #include "control/reclaim.h"
 #include "control/session.h"
+#include "control/trace_reply.h"
 
 #define TICK_MS 1000
 #define SAVE_NS (10 * CLOCK_SECOND) /* between two writes of the bad list */
@@ -69,7 +71,7 @@ static void save_badlist(struct control *control)
 static void on_tick(uv_timer_t *timer)
 {
     struct control *control = timer->data;
-    uint64_t now = clock_ns();
+    uint64_t now = clock_ns(), begin = trace_now();
     datasets_tick(control->datasets);
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
@@ -93,6 +95,7 @@ static void on_tick(uv_timer_t *timer)
     reclaim_look(control->reclaim);
     if (now - control->saved_at >= SAVE_NS)
         save_badlist(control);
+    trace_long("tick", begin);
 }
 
 static void read_badlist(struct control *control)
@@ -139,6 +142,7 @@ struct control *control_new(const struct control_options *options)
     control->errands = errands_new(options->mailbox);
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
+    control->tracer = tracer_new(control);
     uv_timer_init(options->loop, &control->tick);
     uv_timer_init(options->loop, &control->gpu_look);
     control->tick.data = control->gpu_look.data = control;
@@ -227,6 +231,7 @@ void control_free(struct control *control)
     datasets_free(control->datasets);
     mix_watch_free(control->mix_watch);
     reclaim_free(control->reclaim);
+    tracer_free(control->tracer);
     errands_free(control->errands);
     badlist_free(control->badlist);
     free(control->totals);

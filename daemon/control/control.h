@@ -57,6 +57,7 @@ struct control {
     struct errands *errands;
     struct mix_watch *mix_watch;
     struct reclaim *reclaim;
+    struct tracer *tracer;
     struct session *sessions; /* also those that wait for their group's end */
     struct group *groups;
     struct conn *conns;
