@@ -15,6 +15,7 @@
 struct line {
     const char *name;
     double limit; /* samples/s; 0 = not known */
+    double fill;  /* share of its room; -1: it has a rate */
     bool limits;
     char figures[112];
 };
@@ -43,21 +44,33 @@ static bool names(const char *limiting, const char *stage)
     return strcmp(strcmp(limiting, "storage") == 0 ? "read" : limiting, stage) == 0;
 }
 
+static void draw_cells(struct screen *screen, int row, int full, enum screen_look look)
+{
+    int width = bar_width(screen);
+    uint32_t block = screen->utf8 ? 0x2588 : '#', rest = screen->utf8 ? 0xB7 : '.';
+    for (int i = 0; i < width; i++)
+        screen_glyph(screen, row, BAR_LEFT + i, i < full ? look : SCREEN_DIM,
+                     i < full ? block : rest);
+}
+
 static void draw_bar(struct screen *screen, int row, const struct line *line, double demand)
 {
     int width = bar_width(screen), mark = width / 2;
-    double scale = demand > 0 ? demand : line->limit;
-    double share = scale > 0 ? line->limit / scale : 0;
+    double share = demand > 0 ? line->limit / demand : 1;
     int full = share >= 2 ? width : (int)(share * mark + 0.5);
-    enum screen_look look = line->limits ? SCREEN_BAD : full < mark ? SCREEN_FAIR : SCREEN_GOOD;
-    for (int i = 0; i < width; i++) {
-        uint32_t block = screen->utf8 ? 0x2588 : '#';
-        uint32_t rest = line->limit > 0 ? (screen->utf8 ? 0xB7 : '.') : ' ';
-        screen_glyph(screen, row, BAR_LEFT + i, i < full ? look : SCREEN_DIM,
-                     i < full ? block : rest);
-    }
+    draw_cells(screen, row, full,
+               line->limits  ? SCREEN_BAD
+               : full < mark ? SCREEN_FAIR
+                             : SCREEN_GOOD);
     if (demand > 0)
         screen_glyph(screen, row, BAR_LEFT + mark, SCREEN_BOLD, screen->utf8 ? 0x2502 : '|');
+}
+
+/* A stage that holds something, and has no rate of its own: how full it is. */
+static void draw_fill(struct screen *screen, int row, const struct line *line)
+{
+    double share = line->fill < 1 ? line->fill : 1;
+    draw_cells(screen, row, (int)(share * bar_width(screen) + 0.5), SCREEN_GOOD);
 }
 
 static void draw_line(struct screen *screen, int row, const struct line *line, double demand)
@@ -66,7 +79,13 @@ static void draw_line(struct screen *screen, int row, const struct line *line, d
     enum screen_look look = line->limits ? SCREEN_BAD : SCREEN_PLAIN;
     int left = BAR_LEFT + bar_width(screen) + 1;
     screen_print(screen, row, NAME_LEFT, look, "%.9s", line->name);
-    draw_bar(screen, row, line, demand);
+    if (line->fill >= 0) {
+        draw_fill(screen, row, line);
+        screen_print(screen, row, left, look, "%9s %s", "", line->figures);
+        return;
+    }
+    if (line->limit > 0)
+        draw_bar(screen, row, line, demand);
     screen_print(screen, row, left, look, "%7s/s %s%s", ctl_text_rate(line->limit, rate),
                  line->figures,
                  line->limits ? screen->utf8 ? "  \u25c0 limits" : "  < limits" : "");
@@ -85,9 +104,22 @@ static void queue_text(const Dlp__StageStatus *stage, char *text, size_t size)
     if (stage->room)
         snprintf(text, size, "%s of %s", queued, room);
     else if (stage->queued)
-        snprintf(text, size, "%s queued", queued);
+        snprintf(text, size, "%s", queued);
     else
         *text = '\0';
+}
+
+static bool is(const Dlp__StageStatus *stage, const char *name)
+{
+    return strcmp(stage->name, name) == 0;
+}
+
+/* Threads that may be busy with it at once: one reader a client, else the workers. */
+static double threads_of(const Dlp__StatusReply *status, const Dlp__FeedStatus *feed,
+                         const Dlp__StageStatus *stage)
+{
+    uint32_t threads = is(stage, "read") || is(stage, "slots") ? feed->clients : status->workers;
+    return threads ? threads : 1;
 }
 
 static struct line line_of(const Dlp__StatusReply *status, const Dlp__FeedStatus *feed,
@@ -95,13 +127,19 @@ static struct line line_of(const Dlp__StatusReply *status, const Dlp__FeedStatus
 {
     struct line line = {.name = stage->name,
                         .limit = stage->limit,
+                        .fill = -1,
                         .limits = names(feed->limiting_stage, stage->name)};
-    bool shared = strcmp(stage->name, "decode") == 0 || strcmp(stage->name, "augment") == 0;
-    double threads = shared && status->workers ? status->workers : 1;
+    double busy = stage->busy / threads_of(status, feed, stage) * 100;
     char queue[72];
     queue_text(stage, queue, sizeof(queue));
-    snprintf(line.figures, sizeof(line.figures), "busy %3.0f %%  %s", stage->busy / threads * 100,
-             queue);
+    if (is(stage, "slots") || is(stage, "shuffle"))
+        line.fill = stage->room ? (double)stage->queued / (double)stage->room : 0;
+    if (is(stage, "slots"))
+        snprintf(line.figures, sizeof(line.figures), "%s ready, waits %.0f %%", queue, busy);
+    else if (is(stage, "shuffle"))
+        snprintf(line.figures, sizeof(line.figures), "%s held", queue);
+    else
+        snprintf(line.figures, sizeof(line.figures), "busy %3.0f %%  %s", busy, queue);
     return line;
 }
 

@@ -52,7 +52,7 @@ static void make_feed(size_t number, const char *name, size_t count)
         dlp__stage_status__init(stage);
         stage->name = (char *)names[i];
         stage->limit = limits[i];
-        stage->busy = i == 1 ? 1.96 : 0.1;
+        stage->busy = i == 1 ? 1.96 : 0.4;
         stage_lists[number][i] = stage;
     }
     stages[number][3].queued = 900;
@@ -159,7 +159,7 @@ START_TEST(page_of_80_by_24)
                                                " busy  98 %"));
     ck_assert_int_eq(look_at(&screen, limits, 2), SCREEN_BAD);
     ck_assert_int_eq(look_at(&screen, limits + 1, 2), SCREEN_PLAIN);
-    ck_assert_int_ge(row_with(&screen, "900 of 1000"), 0);
+    ck_assert_int_ge(row_with(&screen, "900 of 1000 held"), 0);
     ck_assert_int_ge(row_with(&screen, "trainer   #############|............    1200/s takes 840"),
                      0);
     ck_assert_int_ge(row_with(&screen, "q quit"), 23);
