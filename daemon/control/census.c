@@ -126,5 +126,5 @@ double census_slots_held(const struct census *census, const struct view *view)
         if (known && other->rates.wait_share < least)
             least = other->rates.wait_share;
     }
-    return gauge_held_up(view->rates.slot_wait_share, least);
+    return gauge_held_up(&view->rates, least);
 }

@@ -150,9 +150,11 @@ void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stat
     window_rates(&gauge->window, &point, out);
 }
 
-double gauge_held_up(double slot_wait_share, double wait_share)
+double gauge_held_up(const struct window_rates *rates, double wait_share)
 {
-    return slot_wait_share < 1 - wait_share ? slot_wait_share : 1 - wait_share;
+    double least =
+        rates->slot_wait_share < rates->dry_share ? rates->slot_wait_share : rates->dry_share;
+    return least < 1 - wait_share ? least : 1 - wait_share;
 }
 
 enum gauge_cause gauge_cause(const struct feed_stats *stats)

@@ -74,9 +74,9 @@ void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
 void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stats *stats,
                  struct window_rates *out);
 
-/* Share of the window in which a client held up the slots: while it waits itself, they are all
- * being filled. */
-double gauge_held_up(double slot_wait_share, double wait_share);
+/* Share of the window in which a client held up the slots: while it waits itself, or there are rows
+ * to be decoded, slots are being filled. */
+double gauge_held_up(const struct window_rates *rates, double wait_share);
 enum gauge_cause gauge_cause(const struct feed_stats *stats);
 /* Of the stall that lasts, else of the last one. */
 enum gauge_cause gauge_last_cause(const struct gauge *gauge, uint64_t now,

@@ -7,6 +7,12 @@
 
 _Static_assert(FEED_ENDED < PHASES_MAX, "the reader's phases have room");
 
+void tally_begin(struct tally *tally)
+{
+    phases_begin(&tally->reader, FEED_RUNS);
+    tally_set(&tally->dry_since, tally_get(&tally->reader.since));
+}
+
 void tally_read(struct tally *tally, uint64_t samples)
 {
     const struct phases *reader = &tally->reader;
@@ -24,9 +30,8 @@ void tally_read(struct tally *tally, uint64_t samples)
 void tally_push(struct tally *tally, uint32_t rows)
 {
     uint64_t before = atomic_fetch_add_explicit(&tally->rows_queued, rows, memory_order_acquire);
-    uint64_t since = tally_get(&tally->dry_since);
-    if (!before && since)
-        tally_add(&tally->dry_ns, clock_ns() - since);
+    if (!before)
+        tally_add(&tally->dry_ns, clock_ns() - tally_get(&tally->dry_since));
 }
 
 void tally_pop(struct tally *tally, uint32_t rows, uint64_t now)

@@ -392,7 +392,7 @@ static void *reader_main(void *context)
 {
     struct reader *reader = context;
     wait_start(reader);
-    phases_begin(&reader->params.recipe->tally->reader, FEED_RUNS);
+    tally_begin(reader->params.recipe->tally);
     while (take_news(reader)) {
         if (!find_step(reader)) {
             wait_news(reader);

@@ -55,6 +55,8 @@ static inline void tally_wait(struct tally *tally, enum feed_wait wait, const ch
     phases_enter(&tally->reader, wait, what);
 }
 
+/* Reader thread only: its time counts from now on. */
+void tally_begin(struct tally *tally);
 /* Reader thread only: so many samples have been taken in since the last call. */
 void tally_read(struct tally *tally, uint64_t samples);
 

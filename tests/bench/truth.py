@@ -90,8 +90,9 @@ class Combination:
     def seconds(self):
         """Until the window has nothing of the start, and at least some steps."""
         streams = range(len(self.trainers))
-        steps = 4 * self.burst * self.batch / min(self.truth(i)["samples_per_s"] for i in streams)
-        return 3 + max(6, steps) + max(0, min(SETTLE_MAX, max(self.settling(i) for i in streams)) - 2)
+        rate = min(self.truth(i)["samples_per_s"] for i in streams)
+        reads = min(8 * 16 / rate, 24 * (self.burst * self.batch / rate + 0.25))  # as far back as reads are looked at
+        return 2 + max(6, 4 * self.burst * self.batch / rate, reads) + min(SETTLE_MAX, max(self.settling(i) for i in streams))
 
     def settles(self):
         return all(self.settling(i) <= SETTLE_MAX for i in range(len(self.trainers)))
