@@ -159,8 +159,10 @@ int top_stages_draw(struct screen *screen, int row, int most, const Dlp__StatusR
         draw_line(screen, row + i, &line, demand);
     }
     if (lines > 0) {
-        struct line trainer = {
-            .name = "trainer", .limit = demand, .limits = names(feed->limiting_stage, "trainer")};
+        struct line trainer = {.name = "trainer",
+                               .limit = demand,
+                               .fill = -1,
+                               .limits = names(feed->limiting_stage, "trainer")};
         snprintf(trainer.figures, sizeof(trainer.figures), "takes %s/s",
                  ctl_text_rate(feed->samples_per_s, rate));
         draw_line(screen, row + lines - 1, &trainer, demand);
