@@ -8,7 +8,7 @@ build=${1:-build/arm64}
 dpkg --add-architecture arm64
 apt-get update -qq
 apt-get install -y -qq gcc-aarch64-linux-gnu qemu-user \
-    lib{uv1,jpeg62-turbo,protobuf-c,xxhash,yaml,jansson,spng,isal,systemd}-dev:arm64 check:arm64
+    lib{uv1,jpeg62-turbo,protobuf-c,xxhash,yaml,jansson,spng,ncurses,isal,systemd}-dev:arm64 check:arm64
 PKG_CONFIG_LIBDIR=/usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig \
     cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDATALOADD_TESTS=ON -DDATALOADD_PYTHON=OFF \
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \

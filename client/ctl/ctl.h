@@ -36,6 +36,8 @@ struct ctl {
 };
 
 int ctl_status(const struct ctl *ctl);
+int ctl_top(const struct ctl *ctl);
+int ctl_trace(const struct ctl *ctl);
 int ctl_bench(const struct ctl *ctl);
 int ctl_show(const struct ctl *ctl);
 int ctl_ping(const struct ctl *ctl);
@@ -78,10 +80,8 @@ struct ctl_reply {
     size_t nparts;
     ProtobufCMessage *joined; /* NULL for one part */
 };
-
 #define CTL_DEADLINE_MS 5000 /* for an answer; starts anew with each part and progress report */
 #define CTL_OPENING_DEADLINE_MS 60000 /* where the daemon may have to index a data set first */
-
 int ctl_link_open(const struct ctl *ctl, const char *program, struct ctl_link *link);
 void ctl_link_close(struct ctl_link *link); /* fine when open failed */
 /* Sends request (its id is set here) and waits for the whole answer of kind `wanted`. */

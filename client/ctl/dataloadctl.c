@@ -29,6 +29,7 @@ enum {
     OPT_TEXTFILE,
     OPT_HTML,
     OPT_HELP = 'h',
+    OPT_INTERVAL = 'd',
     OPT_COUNT = 'n'
 };
 
@@ -57,6 +58,8 @@ static const struct verb {
     const int needs;      /* the option that must be given */
 } verbs[] = {
     {"status", ctl_status, NO_FEED, {OPT_WATCH, OPT_COUNT}, 0},
+    {"top", ctl_top, NO_FEED, {OPT_INTERVAL}, 0},
+    {"trace", ctl_trace, NO_FEED, {OPT_SECONDS, OPT_OUT}, 0},
     {"bench", ctl_bench, NAMES_FEED, {OPT_WORLD, OPT_BATCH, OPT_SECONDS, OPT_EPOCHS}, 0},
     {"show", ctl_show, NAMES_FEED, {OPT_OUT, OPT_COUNT}, OPT_OUT},
     {"ping", ctl_ping, NO_FEED, {0}, 0},
@@ -95,14 +98,16 @@ static const struct argp_option options[] = {
     {"json", OPT_JSON, NULL, 0, "Print JSON: bytes, seconds, stable keys", 0},
     {"no-headers", OPT_NO_HEADERS, NULL, 0, "Print no titles", 0},
     {"watch", OPT_WATCH, "SEC", OPTION_ARG_OPTIONAL, "status: repeat each SEC (1) seconds", 1},
+    {"interval", OPT_INTERVAL, "SEC", 0, "top: ask the daemon each SEC (1) seconds", 1},
     {"count", OPT_COUNT, "COUNT", 0, "status: reports to print; show: images (16)", 1},
     {"world", OPT_WORLD, "N", 0, "bench, slices, token, mix, batch, find: number of trainers", 1},
     {"batch", OPT_BATCH, "B", 0, "bench, slices, token, mix, batch, find: rows per trainer", 1},
     {"epoch", OPT_EPOCH, "E", 0,
      "slices, token, mix, batch: of this epoch (0, or the token's); find: from this one on", 1},
     {"epochs", OPT_EPOCHS, "E", 0, "bench: run E epochs, not a time; find: look in E (1)", 1},
-    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds", 1},
-    {"out", OPT_OUT, "FILE", 0, "show, batch: where to write the PNG", 1},
+    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds; trace: record S (5)", 1},
+    {"out", OPT_OUT, "FILE", 0,
+     "show, batch: where to write the PNG; trace: the events (dataload-trace.json)", 1},
     {"html", OPT_HTML, "FILE", 0, "report: where to write the page", 1},
     {"rank", OPT_RANK, "R", 0, "batch: only the rows of this rank", 1},
     {"seed", OPT_SEED, "S", 0,
@@ -212,6 +217,7 @@ static void check_line(struct argp_state *state, struct line *line)
 static error_t parse_verb_option(int key, char *arg, struct argp_state *state, struct ctl *ctl)
 {
     switch (key) {
+    case OPT_INTERVAL:
     case OPT_WATCH:
         ctl->watch = arg ? seconds(state, key, arg) : 1;
         return 0;
@@ -304,6 +310,8 @@ int main(int argc, char **argv)
         .doc = "Look at a running dataloadd.\v"
                "Verbs:\n"
                "  status                who is attached, how fast, and what limits it (default)\n"
+               "  top                   the same, live on one screen\n"
+               "  trace                 what threads and trainers do, as a file for Perfetto\n"
                "  bench FEED            input-only rate with trainers that do nothing\n"
                "  show FEED --out FILE  contact sheet of the first images\n"
                "  slices FEED --world N what each rank gets of an epoch\n"

@@ -14,6 +14,7 @@ enum budget_use {
     BUDGET_SHUFFLE,  /* encoded records held or in flight, read chunks */
     BUDGET_DECODE,   /* decode scratch */
     BUDGET_ORPHANED, /* arenas of ended mirror groups that somebody still maps */
+    BUDGET_TRACE,    /* a recording */
     BUDGET_USES
 };
 

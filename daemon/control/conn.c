@@ -12,6 +12,7 @@
 #include "control/inquiry.h"
 #include "control/lease.h"
 #include "control/page_reply.h"
+#include "control/trace_reply.h"
 #include "proto/channel.h"
 #include "proto/frames.h"
 
@@ -215,7 +216,8 @@ static bool step(struct conn *conn)
 static bool send_part(struct conn *conn)
 {
     struct session *session = conn->session;
-    return bad_reply_continue(session) || page_reply_continue(session) || inquiry_continue(session);
+    return bad_reply_continue(session) || page_reply_continue(session) ||
+           inquiry_continue(session) || trace_reply_continue(session);
 }
 
 static bool is_stuffed(struct conn *conn)
@@ -346,7 +348,8 @@ static int start_handles(struct conn *conn, int fd)
 static bool does_nothing(const struct session *session)
 {
     return (session->state == SESSION_NEW || session->state == SESSION_GREETED) &&
-           !session->listing.active && !session->reading.page && !session->inquiry;
+           !session->listing.active && !session->reading.page && !session->inquiry &&
+           !trace_reply_is_for(session);
 }
 
 bool conn_make_room(struct control *control, int fd)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "control/admit.h"
 #include "control/autoscale.h"
 #include "control/conn.h"
@@ -19,6 +20,7 @@
 #include "control/pages.h"
 #include "control/reclaim.h"
 #include "control/session.h"
+#include "control/trace_reply.h"
 
 #define TICK_MS 1000
 #define SAVE_NS (10 * CLOCK_SECOND) /* between two writes of the bad list */
@@ -73,7 +75,7 @@ static void save_badlist(struct control *control)
 static void on_tick(uv_timer_t *timer)
 {
     struct control *control = timer->data;
-    uint64_t now = clock_ns();
+    uint64_t now = clock_ns(), begin = trace_now();
     bool throttled = autoscale_throttled(control->autoscale) > GAUGE_THROTTLED_SHARE;
     datasets_tick(control->datasets);
     jobs_expire(control->jobs, now);
@@ -101,6 +103,7 @@ static void on_tick(uv_timer_t *timer)
     reclaim_look(control->reclaim);
     if (now - control->saved_at >= SAVE_NS)
         save_badlist(control);
+    trace_long("tick", begin);
 }
 
 static void read_badlist(struct control *control)
@@ -150,6 +153,7 @@ struct control *control_new(const struct control_options *options)
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
     control->autoscale = autoscale_new(control);
+    control->tracer = tracer_new(control);
     uv_timer_init(options->loop, &control->tick);
     uv_timer_init(options->loop, &control->gpu_look);
     control->tick.data = control->gpu_look.data = control;
@@ -241,6 +245,7 @@ void control_free(struct control *control)
     mix_watch_free(control->mix_watch);
     reclaim_free(control->reclaim);
     autoscale_free(control->autoscale);
+    tracer_free(control->tracer);
     errands_free(control->errands);
     http_free(control->http);
     pages_free(control->pages);

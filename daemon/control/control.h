@@ -70,6 +70,7 @@ struct control {
     struct mix_watch *mix_watch;
     struct reclaim *reclaim;
     struct autoscale *autoscale;
+    struct tracer *tracer;
     struct session *sessions; /* also those that wait for their group's end */
     struct group *groups;
     struct conn *conns;

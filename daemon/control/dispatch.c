@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/trace.h"
 #include "control/admit.h"
 #include "control/bad_reply.h"
 #include "control/control.h"
@@ -16,6 +16,7 @@
 #include "control/slices.h"
 #include "control/status.h"
 #include "control/token_reply.h"
+#include "control/trace_reply.h"
 #include "proto/frames.h"
 
 #define STATE(state) (1U << SESSION_##state)
@@ -235,6 +236,12 @@ static bool page(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool trace(struct session *session, const Dlp__Envelope *env)
+{
+    trace_reply_begin(session, env->id, env->trace_request->seconds);
+    return true;
+}
+
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
@@ -266,6 +273,7 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_FIND_REQUEST] = {GREETED_STATES, find},
     [DLP__ENVELOPE__BODY_GPU_REQUEST] = {GREETED_STATES, gpu},
     [DLP__ENVELOPE__BODY_PAGE_REQUEST] = {GREETED_STATES, page},
+    [DLP__ENVELOPE__BODY_TRACE_REQUEST] = {GREETED_STATES, trace},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)
@@ -302,7 +310,7 @@ static bool comes_early(const struct session *session, const Dlp__Envelope *env)
     return early && session->state == SESSION_ATTACHING && admit_has_offered(session->admit);
 }
 
-bool dispatch_message(struct session *session, const Dlp__Envelope *env)
+static bool dispatch(struct session *session, const Dlp__Envelope *env)
 {
     const struct handler *handler = find_handler(env);
     session->heard = clock_ns();
@@ -316,4 +324,12 @@ bool dispatch_message(struct session *session, const Dlp__Envelope *env)
         return refuse_state(session, env);
     session_refuse(session, env->id, DLP_ERROR_UNSUPPORTED, dlp_error_text(DLP_ERROR_UNSUPPORTED));
     return true;
+}
+
+bool dispatch_message(struct session *session, const Dlp__Envelope *env)
+{
+    uint64_t begin = trace_now();
+    bool goes_on = dispatch(session, env);
+    trace_long("message", begin);
+    return goes_on;
 }

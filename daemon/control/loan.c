@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "control/session.h"
+#include "control/trace_lanes.h"
 
 /* A batch that nobody has come to waits for whoever joins, any for whoever comes back for it. */
 static bool is_wanted(const struct group *group, const struct loan *it)
@@ -26,6 +27,8 @@ static void free_slots(struct group *group)
         if (!it->out || is_wanted(group, it))
             continue;
         it->out = false;
+        if (it->held)
+            trace_slot(group, slot, "held", it->since, it->batch.place.step);
         feed_release(group->feed, slot, it->batch.generation);
     }
 }
@@ -167,6 +170,7 @@ void loan_ready(struct group *group, const struct feed_batch *batch, const char 
     struct loan *it = &group->batches[batch->slot];
     free(it->failure);
     *it = (struct loan){.batch = *batch, .out = true};
+    it->since = trace_slot(group, batch->slot, "filling", batch->begun, batch->place.step);
     it->failure = failure ? mem_string(failure) : NULL;
     for (struct session *s = group->members; s; s = s->fellow) {
         if (s->state != SESSION_STREAMING)
@@ -192,8 +196,10 @@ int loan_take(struct session *session, uint32_t slot, uint64_t generation)
     struct loan *it = named(session, slot, generation);
     if (!it || session->lent[slot] != LOAN_TOLD)
         return -EINVAL;
-    if (!it->held)
+    if (!it->held) {
         feed_hold(session->group->feed, slot, generation);
+        it->since = trace_slot(session->group, slot, "ready", it->since, it->batch.place.step);
+    }
     it->held = true;
     lend(session, slot, LOAN_HELD);
     pass(session, it->batch.place);

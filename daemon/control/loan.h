@@ -24,6 +24,7 @@ struct loan { /* of one slot */
     struct feed_batch batch;
     char *failure;  /* bad_samples: fail; NULL = the batch is there */
     bool out, held; /* ready and not free again; taken by a member */
+    uint64_t since; /* ns: it is ready, or held; 0: since before the recording (base/trace) */
     uint32_t owing; /* members that have it to come or to give back */
 };
 

@@ -10,6 +10,8 @@
 #include "control/admit.h"
 #include "control/control.h"
 #include "control/inquiry.h"
+#include "control/trace_lanes.h"
+#include "control/trace_reply.h"
 #include "proto/frames.h"
 
 struct session *session_new(struct control *control, struct access_peer *peer,
@@ -91,6 +93,7 @@ void session_end(struct session *session, const char *why)
     session->state = SESSION_CLOSING;
     inquiry_cancel(session->inquiry);
     page_reply_cancel(session);
+    trace_reply_cancel(session);
     if (session->admit)
         admit_cancel(session->admit); /* may free the session */
     else
@@ -177,6 +180,7 @@ void session_take(struct session *session, uint64_t id, const Dlp__Take *take)
     if (!it->failure)
         batch = (struct gauge_batch){it->batch.rows, it->batch.bytes};
     uint64_t now = clock_ns();
+    trace_take(session, now, session->gauge.last_take, take->wait_ns, it->batch.place.step);
     if (!gauge_take(&session->gauge, now, take->wait_ns, &batch))
         return;
     struct feed_stats stats;

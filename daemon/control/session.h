@@ -34,7 +34,7 @@ enum session_state {
 struct session_sink {
     void (*send)(void *context, const Dlp__Envelope *env, const int *fds, size_t nfds);
     void *context;
-    void (*more)(void *context); /* fetches by inquiry_continue; NULL: all at once */
+    void (*more)(void *context); /* fetches by inquiry_continue and others; NULL: all at once */
 };
 
 struct session {

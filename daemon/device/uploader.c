@@ -268,7 +268,8 @@ static struct upload *land(struct uploader *uploader)
     struct upload *upload = uploader->flights[uploader->first].upload;
     uploader->first = (uploader->first + 1) % FLIGHTS;
     uploader->nflights--;
-    uploader->since = clock_ns();
+    upload->since = uploader->since;
+    upload->until = uploader->since = clock_ns();
     return upload;
 }
 

@@ -40,6 +40,7 @@ struct upload {
     dlp_cu_pointer to;
     const void *from;
     size_t bytes;
+    uint64_t since, until; /* ns, at its end: the copies before it had ended, and it had */
     /* err NULL: the host has seen the copy end. Else the GPU is lost, or this copy could not be
      * made, and `from` may be in use still where the GPU is lost. On the uploader's thread, or
      * where that hangs on any. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/trace.h"
 
 struct batch *batch_new(const struct recipe *recipe, struct belt *belt)
 {
@@ -151,7 +152,7 @@ static void write_flags(struct batch *batch)
 void batch_finish(struct batch *batch)
 {
     const struct recipe *recipe = batch->recipe;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, begin = trace_now();
     replace_bad_rows(batch);
     write_flags(batch);
     for (uint32_t f = 0; f < recipe->layout.nfields; f++)
@@ -162,4 +163,6 @@ void batch_finish(struct batch *batch)
     tally_add(&recipe->tally->batches, 1);
     tally_add(&recipe->tally->bytes, bytes);
     tally_add(&recipe->tally->bad, batch->bad);
+    if (begin)
+        trace_span("finish", recipe->spec->name, begin, trace_now(), NULL, batch->place.step);
 }

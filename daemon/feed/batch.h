@@ -45,6 +45,7 @@ struct batch {
     uint32_t count; /* rows present */
     uint32_t slot;
     uint64_t generation;
+    uint64_t begun;           /* trace_now() when it had its slot */
     uint8_t *memory;          /* of the slot, or of its berth */
     struct ferry *ferry;      /* to GPUs; NULL: memory is the slot */
     uint32_t berth;           /* its place in staging */

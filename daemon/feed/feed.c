@@ -26,6 +26,8 @@ static void rows_done(void *context, void **items, uint32_t count, uint64_t ns)
 {
     struct feed *feed = context;
     uint64_t begin = clock_ns();
+    const struct row *first = items[0];
+    trace_span("decode", feed->tally.feed, begin - ns, begin, NULL, first->batch->place.step);
     tally_add(&feed->tally.decode_ns, ns);
     tally_pop(&feed->tally, count, begin);
     row_done(items, count);
@@ -68,6 +70,7 @@ static void set_recipe(struct feed *feed)
     const struct feed_params *params = &feed->params;
     struct recipe *recipe = &feed->recipe;
     recipe->spec = params->spec;
+    feed->tally.feed = params->spec->name;
     recipe->dataset = dataset_ref(params->dataset);
     recipe->source = recipe_source(recipe->dataset);
     recipe->order = (struct plan_settings){

@@ -29,6 +29,7 @@ struct feed_batch {
     struct feed_place place;
     uint32_t rows, valid;
     uint64_t bytes;
+    uint64_t begun; /* trace_now() when it had its slot */
 };
 
 /* Loop thread. After `closed` none comes any more. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/plural.h"
+#include "base/trace.h"
 #include "feed/feed_parts.h"
 
 void feed_news(void *context)
@@ -150,7 +151,9 @@ static void hand_out(struct feed *feed, struct batch *batch)
                              .generation = batch->generation,
                              .place = batch->place,
                              .rows = batch->count,
-                             .bytes = batch->bytes};
+                             .bytes = batch->bytes,
+
+                             .begun = batch->begun};
     uint64_t round = belt_round(feed->belt);
     if (atomic_load(&batch->lost)) /* those after it may be there already */
         tell_of_losses(feed);
@@ -176,12 +179,14 @@ static void hand_out(struct feed *feed, struct batch *batch)
 void feed_deliver(struct mail *mail)
 {
     struct feed *feed = (struct feed *)(void *)((char *)mail - offsetof(struct feed, mail));
+    uint64_t begin = trace_now();
     atomic_store(&feed->posted, false);
     struct batch *batch;
     while (!atomic_load(&feed->closing) && (batch = belt_take(feed->belt)))
         hand_out(feed, batch);
     tell_of_losses(feed);
     stop_if_failed(feed);
+    trace_long("deliver", begin);
 }
 
 int feed_hold(struct feed *feed, uint32_t slot, uint64_t generation)

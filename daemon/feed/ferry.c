@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "device/staging.h"
 #include "feed/belt.h"
 
@@ -230,6 +231,9 @@ static void copied(struct upload *upload, const struct error *err)
     struct ferry *ferry = batch->ferry;
     if (err)
         lose(ferry, crossing, err);
+    else
+        trace_span("copy", batch->recipe->spec->name, upload->since, upload->until, NULL,
+                   batch->place.step);
     if (atomic_fetch_sub(&batch->crosses, 1) == 1)
         land(ferry, batch);
     pthread_mutex_lock(&ferry->mutex);

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "feed/crew.h"
 #include "feed/handles.h"
 #include "store/read_spans.h"
@@ -195,8 +196,9 @@ static void read_piece(void *context, size_t number)
     const struct piece *piece = &fetch->pieces[number];
     if (atomic_load(fetch->interrupted))
         return;
-    uint64_t before = sleeps();
-    delay_read(&fetch->recipe->delay, fetch->wants[piece->begin].sample->id,
+    const struct recipe *recipe = fetch->recipe;
+    uint64_t before = sleeps(), begin = trace_now();
+    delay_read(&recipe->delay, fetch->wants[piece->begin].sample->id,
                asked(fetch, piece->begin, piece->end));
     shard_read(piece->shard, &fetch->reads[piece->begin], piece->end - piece->begin);
     if (sleeps() != before)
@@ -208,7 +210,10 @@ static void read_piece(void *context, size_t number)
         if (part->marks_place.room)
             shard_read_marks(piece->shard, &part->marks_place, part->marks);
     }
-    tally_add(&fetch->recipe->tally->read_bytes, bytes);
+    tally_add(&recipe->tally->read_bytes, bytes);
+    if (begin)
+        trace_span("read", recipe->spec->name, begin, trace_now(),
+                   dataset_shard_path(recipe->dataset, shard_of(&fetch->wants[piece->begin])), 0);
 }
 
 static bool are_neighbours(const struct format_read *left, const struct format_read *right)

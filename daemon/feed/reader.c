@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/plural.h"
 #include "base/thread.h"
+#include "base/trace.h"
 #include "feed/fetch.h"
 #include "feed/row.h"
 #include "feed/shuffle.h"
@@ -171,8 +172,13 @@ static bool fetch_missing(struct reader *reader, struct batch *batch)
 /* With the last row done the batch is no longer the reader's. */
 static void fill(struct reader *reader, uint32_t count)
 {
+    const struct row *first = reader->items[0];
+    uint64_t begin = trace_now();
     for (uint32_t i = 0; i < count; i++)
         row_run(reader->items[i], NULL);
+    if (begin)
+        trace_span("decode", reader->params.recipe->spec->name, begin, trace_now(), NULL,
+                   first->batch->place.step);
     row_done(reader->items, count);
 }
 
@@ -263,6 +269,7 @@ static int take_slot(struct reader *reader, struct batch *batch)
     tally_wait(tally, FEED_RUNS, NULL);
     if (code == 0)
         batch->generation = slots_generation(reader->params.slots, batch->slot);
+    batch->begun = trace_now();
     return code;
 }
 

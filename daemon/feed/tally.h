@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/trace.h"
 #include "feed/feed.h"
 #include "feed/phases.h"
 
@@ -18,6 +19,7 @@ struct tally {
     _Atomic uint64_t shuffle_held, shuffle_target;
     _Atomic uint64_t rows_queued, dry_since, dry_ns; /* dry: none is */
     struct phases reader;                            /* enum feed_wait: what it is at */
+    const char *feed;                                /* its name, for recordings */
     struct {                                         /* struct feed_reads */
         _Atomic uint64_t at, count, samples, bytes, busy_ns;
     } reads;
@@ -43,9 +45,13 @@ static inline uint64_t tally_get(const _Atomic uint64_t *figure)
     return atomic_load_explicit(figure, memory_order_relaxed);
 }
 
-/* Reader thread only. */
+/* A recording is told of the wait that ends now. Reader thread only, like what follows. */
+void tally_trace(const struct tally *tally);
+
 static inline void tally_wait(struct tally *tally, enum feed_wait wait, const char *what)
 {
+    if (trace_on())
+        tally_trace(tally);
     phases_enter(&tally->reader, wait, what);
 }
 

@@ -58,7 +58,7 @@ class Verbs(Case):
         write_tar(self.folder / "data/data-00001.tar", [("x.jpg", b"\xff\xd8nothing"), ("x.cls", b"7")])
         self.trainer().attach(slots=SLOTS_MIN, batch=32)
         wait_for("the bad sample", lambda: self.json("bad")["bad"])
-        verbs = {"status": [], "bench": ["feed", "--seconds", 0.1], "show": ["feed", "--out", sheet], "slices": ["feed", "--world", 2], "token": ["feed", "--step", 1], "mix": ["feed"],
+        verbs = {"status": [], "trace": ["--seconds", 0.1, "--out", sheet], "bench": ["feed", "--seconds", 0.1], "show": ["feed", "--out", sheet], "slices": ["feed", "--world", 2], "token": ["feed", "--step", 1], "mix": ["feed"],
                  "batch": ["feed", "--step", 0, "--out", sheet], "find": ["feed", "000003"], "feeds": [], "bad": [], "gpu": [], "report": ["--html", self.folder / "report.html"], "ping": [], "version": []}
         manual = (SOURCE / "docs/dataloadctl.1").read_text(encoding="utf-8")
         items = manual[manual.index(".Sh JSON"):manual.index(".Sh ENVIRONMENT")].split("\n.It Cm ")[1:]

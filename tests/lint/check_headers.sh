@@ -4,7 +4,7 @@
 build=$(cd "${1:-build/release}" && pwd) || exit 1
 . "$(dirname "$0")/common.sh"
 cc=${CC:-cc}
-packages="libuv libprotobuf-c yaml-0.1 jansson libxxhash spng"
+packages="libuv libprotobuf-c yaml-0.1 jansson libxxhash spng ncursesw"
 # shellcheck disable=SC2046,SC2086 # flags are words
 set -- $(pkg-config --cflags $packages) $(pkg-config --cflags python3 2>/dev/null) -Idaemon -I. -I"$build/proto"
 strict="-Wall -Wextra -Werror -fsyntax-only"
