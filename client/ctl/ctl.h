@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/verdict.h"
 #include "proto/channel.h"
 
 enum ctl_exit {
@@ -94,13 +93,6 @@ void ctl_reply_join(struct ctl_reply *reply);   /* after the last of several par
 /* The message asked for; valid until ctl_reply_free. */
 const void *ctl_reply_body(const struct ctl_reply *reply);
 void ctl_reply_free(struct ctl_reply *reply);
-
-/* What the verdict needs to know of the clients of a feed: of one job where job is given; else of
- * its trainers, or of its probes where it has no trainer. False when there is none. */
-bool ctl_stage_of_feed(const Dlp__StatusReply *status, const Dlp__FeedStatus *feed, const char *job,
-                       struct verdict_input *input);
-void ctl_stage_of_client(const Dlp__StatusReply *status, const Dlp__ClientStatus *client,
-                         struct verdict_input *input);
 
 int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply);
 /* The two forms of a status reply. */

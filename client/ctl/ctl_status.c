@@ -61,14 +61,10 @@ static void add_group(struct ctl_table *table, const Dlp__ClientStatus *client)
         ctl_table_add(table, "%s", "");
 }
 
-static void add_client(struct ctl_table *table, const Dlp__StatusReply *status,
-                       const Dlp__ClientStatus *client)
+static void add_client(struct ctl_table *table, const Dlp__ClientStatus *client)
 {
-    char text[DLP_TEXT_MAX], longest[CTL_TEXT_MAX], rate[CTL_TEXT_MAX], sentence[VERDICT_TEXT_MAX];
-    struct verdict_input input;
-    ctl_stage_of_client(status, client, &input);
-    enum verdict_stage stage = verdict(&input, sentence, sizeof(sentence));
-
+    char text[DLP_TEXT_MAX], longest[CTL_TEXT_MAX], rate[CTL_TEXT_MAX];
+    bool judged = strcmp(client->limiting_stage, "unknown") != 0;
     ctl_table_add(table, "%d", client->pid);
     ctl_table_add(table, "%s", client->user);
     ctl_table_add(table, "%s", client->job);
@@ -86,7 +82,7 @@ static void add_client(struct ctl_table *table, const Dlp__StatusReply *status,
     ctl_table_add(table, "%s",
                   client->stalls ? ctl_text_time(client->longest_stall_ns, longest) : "");
     ctl_table_add(table, "%s", client->last_cause);
-    ctl_table_add(table, "%s", stage == VERDICT_UNKNOWN ? "" : verdict_stage_name(stage));
+    ctl_table_add(table, "%s", judged ? client->limiting_stage : "");
     ctl_table_add(table, "%s", client->lease);
     ctl_table_add(table, "%s", client->started);
     now_text(client, text, sizeof(text));
@@ -110,15 +106,6 @@ static void add_feed(struct ctl_table *table, const Dlp__FeedStatus *feed)
     ctl_table_add(table, "%ju", (uintmax_t)feed->shards);
 }
 
-/* The stage that limits a feed, in one sentence. */
-static enum verdict_stage feed_verdict(const Dlp__StatusReply *status, const Dlp__FeedStatus *feed,
-                                       char sentence[VERDICT_TEXT_MAX])
-{
-    struct verdict_input input;
-    bool used = ctl_stage_of_feed(status, feed, NULL, &input);
-    return verdict(used ? &input : NULL, sentence, VERDICT_TEXT_MAX);
-}
-
 static void print_daemon(const struct ctl *ctl, const Dlp__StatusReply *status)
 {
     char up[CTL_TEXT_MAX], used[CTL_TEXT_MAX], limit[CTL_TEXT_MAX], orphaned[CTL_TEXT_MAX];
@@ -140,7 +127,7 @@ static void print_clients(const struct ctl *ctl, const Dlp__StatusReply *status)
         return;
     ctl_table_init(&table, client_columns, COUNT(client_columns));
     for (size_t i = 0; i < status->n_clients; i++)
-        add_client(&table, status, status->clients[i]);
+        add_client(&table, status->clients[i]);
     ctl_table_print(&table, ctl->out, ctl->headers);
     ctl_table_free(&table);
     fputc('\n', ctl->out);
@@ -198,7 +185,6 @@ static void print_marks(const struct ctl *ctl, const Dlp__FeedStatus *feed)
 
 void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
 {
-    char sentence[VERDICT_TEXT_MAX];
     if (ctl->headers) {
         print_daemon(ctl, status);
         fputc('\n', ctl->out);
@@ -208,8 +194,8 @@ void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
     fputc('\n', ctl->out);
     for (size_t i = 0; i < status->n_feeds; i++) {
         const Dlp__FeedStatus *feed = status->feeds[i];
-        feed_verdict(status, feed, sentence);
-        ctl_print(ctl, "%s: %s", feed->name, sentence);
+        if (*feed->verdict) /* an older daemon leaves it out */
+            ctl_print(ctl, "%s: %s", feed->name, feed->verdict);
         print_marks(ctl, feed);
         for (size_t j = 0; j < feed->n_notes; j++)
             ctl_print(ctl, "%s: note: %s", feed->name, feed->notes[j]);
@@ -218,28 +204,9 @@ void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
     print_vacant(ctl, status);
 }
 
-static void add_verdict(json_t *json, enum verdict_stage stage, const char *sentence)
-{
-    json_object_set_new(json, "limiting_stage", ctl_json_text(verdict_stage_name(stage)));
-    json_object_set_new(json, "verdict", ctl_json_text(sentence));
-}
-
 void ctl_status_json(const struct ctl *ctl, const Dlp__StatusReply *status)
 {
-    char sentence[VERDICT_TEXT_MAX];
-    json_t *json = ctl_json_message(&status->base);
-    json_t *clients = json_object_get(json, "clients"), *feeds = json_object_get(json, "feeds");
-    for (size_t i = 0; i < status->n_clients; i++) {
-        struct verdict_input input;
-        ctl_stage_of_client(status, status->clients[i], &input);
-        enum verdict_stage stage = verdict(&input, sentence, sizeof(sentence));
-        add_verdict(json_array_get(clients, i), stage, sentence);
-    }
-    for (size_t i = 0; i < status->n_feeds; i++) {
-        enum verdict_stage stage = feed_verdict(status, status->feeds[i], sentence);
-        add_verdict(json_array_get(feeds, i), stage, sentence);
-    }
-    ctl_json_print(ctl->out, json, ctl->watch < 0);
+    ctl_json_print(ctl->out, ctl_json_message(&status->base), ctl->watch < 0);
 }
 
 int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply)

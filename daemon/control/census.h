@@ -5,6 +5,7 @@
 
 #include "control/control.h"
 #include "control/gauge.h"
+#include "control/verdict.h"
 #include "dataload.pb-c.h"
 
 struct view { /* of one client */
@@ -15,6 +16,7 @@ struct view { /* of one client */
     bool counts; /* its figures are those of its stream: it is the fastest member */
     Dlp__ClientStatus status;
     char reason[600], memory_why[DLP_TEXT_MAX], gpu[UPLOADER_NAME_MAX];
+    char verdict[VERDICT_TEXT_MAX];
 };
 
 struct census {

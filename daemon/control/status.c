@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "control/admit.h"
+#include "control/appraise.h"
 #include "control/census.h"
 #include "control/group.h"
 #include "control/vacancy.h"
@@ -21,6 +22,7 @@ struct feed_view {
     Dlp__FeedStatus status;
     char notes[NOTES_A_FEED][DLP_TEXT_MAX];
     char *list[NOTES_A_FEED];
+    char verdict[VERDICT_TEXT_MAX];
 };
 
 static const char *state_name(const struct session *session)
@@ -167,6 +169,24 @@ static void fill_client(const struct census *census, struct view *view)
     fill_stream_figures(census, view);
 }
 
+/* Once all clients are filled: one may be limited by another. */
+static void judge_client(const struct census *census, struct view *view)
+{
+    struct verdict_input input;
+    appraise_client(census, view, &input);
+    enum verdict_stage stage = verdict(&input, view->verdict, sizeof view->verdict);
+    view->status.limiting_stage = (char *)verdict_stage_name(stage);
+    view->status.verdict = view->verdict;
+}
+
+static void fill_clients(struct census *census)
+{
+    for (uint32_t i = 0; i < census->count; i++)
+        fill_client(census, &census->views[i]);
+    for (uint32_t i = 0; i < census->count; i++)
+        judge_client(census, &census->views[i]);
+}
+
 static void add_stream(const struct view *view, Dlp__FeedStatus *out)
 {
     const struct gauge_rates *rates = &view->rates;
@@ -255,6 +275,15 @@ static void add_marks_note(struct feed_view *view, const struct dataset *dataset
     add_feed_note(view, text);
 }
 
+static void judge_feed(const struct census *census, uint32_t number, struct feed_view *view)
+{
+    struct verdict_input input;
+    bool used = appraise_feed(census, number, &input);
+    enum verdict_stage stage = verdict(used ? &input : NULL, view->verdict, sizeof view->verdict);
+    view->status.limiting_stage = (char *)verdict_stage_name(stage);
+    view->status.verdict = view->verdict;
+}
+
 static void fill_feed(const struct census *census, uint32_t number, struct feed_view *view)
 {
     const struct control *control = census->control;
@@ -263,6 +292,7 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     dlp__feed_status__init(out);
     out->name = control->options.feeds[number]->name;
     fill_feed_rates(census, number, out);
+    judge_feed(census, number, view);
     if (!dataset)
         return;
     out->records = dataset_records(dataset);
@@ -307,11 +337,8 @@ struct parts { /* of one status answer: how far it has come */
 static void fill_part(struct census *census, struct parts *parts, Dlp__StatusReply *reply)
 {
     uint32_t nfeeds = census->control->options.nfeeds;
-    for (; parts->client < census->count && reply->n_clients < CLIENTS_A_PART; parts->client++) {
-        struct view *view = &census->views[parts->client];
-        fill_client(census, view);
-        parts->clients[reply->n_clients++] = &view->status;
-    }
+    for (; parts->client < census->count && reply->n_clients < CLIENTS_A_PART; parts->client++)
+        parts->clients[reply->n_clients++] = &census->views[parts->client].status;
     for (; parts->feed < nfeeds && reply->n_feeds < FEEDS_A_PART; parts->feed++) {
         struct feed_view *view = &parts->views[reply->n_feeds];
         fill_feed(census, parts->feed, view);
@@ -326,6 +353,7 @@ void status_reply(struct session *session, uint64_t id)
 {
     struct census census;
     census_take(&census, session->control);
+    fill_clients(&census);
     cleanup_free struct parts *parts = mem_new(sizeof *parts);
     vacancy_list(session->control, census.now, &parts->vacancy);
     bool more = true;

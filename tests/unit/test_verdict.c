@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/verdict.h"
+#include "control/verdict.h"
 
 static char text[VERDICT_TEXT_MAX];
 

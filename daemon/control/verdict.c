@@ -1,4 +1,4 @@
-#include "client/verdict.h"
+#include "control/verdict.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Pure: no clock, no I/O, no allocation; any thread. A trainer that never waits is the limit
  * itself; else the stage with the lowest capacity is. What a trainer could take is its rate over
  * the share of its time in which it did not wait: samples_per_s / (1 - wait_share). */
-#ifndef DLC_VERDICT_H
-#define DLC_VERDICT_H
+#ifndef VERDICT_H
+#define VERDICT_H
 
 #include <stddef.h>
 #include <stdint.h>

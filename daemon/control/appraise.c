@@ -1,0 +1,187 @@
+#include "control/appraise.h"
+
+#include <string.h>
+
+#include "control/group.h"
+#include "control/session.h"
+
+#define WORTH_SAYING 0.05
+
+/* Whose figures are added up: the clients of a feed that are probes or are none, or those of a job.
+ */
+struct selection {
+    uint32_t feed_number;
+    bool probe;
+    const char *job; /* NULL: all */
+};
+
+struct sum {
+    size_t streams;
+    double decode_busy, finish_busy; /* workers' seconds a second */
+    double longest_wait;
+};
+
+static bool same_stream(const struct view *a, const struct view *b)
+{
+    const struct group *group = a->session->group;
+    return group && group->nmembers > 1 && group == b->session->group;
+}
+
+/* The pid that members of its group wait for; 0 = none. */
+static int awaited_in(const struct census *census, const struct view *view)
+{
+    for (uint32_t i = 0; i < census->count; i++)
+        if (census->views[i].status.waits_for && same_stream(view, &census->views[i]))
+            return census->views[i].status.waits_for;
+    return 0;
+}
+
+/* Who is waited for, else the member that waits least, sets the pace of its group; without a group
+ * the client itself. */
+static const struct view *pacemaker(const struct census *census, const struct view *view)
+{
+    const struct view *found = NULL;
+    if (!same_stream(view, view))
+        return view;
+    int awaited = awaited_in(census, view);
+    for (uint32_t i = 0; i < census->count; i++) {
+        const struct view *other = &census->views[i];
+        if (!same_stream(view, other))
+            continue;
+        if (awaited && other->status.pid == awaited)
+            return other;
+        if (other->session->state == SESSION_STREAMING && !other->session->lagging &&
+            (!found || other->status.wait_share < found->status.wait_share))
+            found = other;
+    }
+    return found ? found : view;
+}
+
+static bool waits_on(const struct view *view, const struct view *other)
+{
+    return view->status.waits_for == other->status.pid ||
+           view->status.wait_share > other->status.wait_share + WORTH_SAYING;
+}
+
+/* Does anybody wait for it? */
+static bool holds_others_up(const struct census *census, const struct view *view)
+{
+    if (!same_stream(view, view))
+        return false;
+    for (uint32_t i = 0; i < census->count; i++)
+        if (same_stream(view, &census->views[i]) && waits_on(&census->views[i], view))
+            return true;
+    return false;
+}
+
+/* Batches pass on at the rate they have over the share of the workers' time that takes. */
+static double copy_limit(const struct census *census, double samples_per_s, double finish_busy)
+{
+    return finish_busy > 0 ? samples_per_s * census->workers / finish_busy : 0;
+}
+
+static bool selected(const struct selection *which, const struct view *view)
+{
+    const struct session *session = view->session;
+    return session->feed_number == which->feed_number && session->probe == which->probe &&
+           (!which->job || strcmp(session->job_name, which->job) == 0);
+}
+
+/* Rates add up; shares of time are averaged at the end. */
+static void add_stream(const struct view *view, struct sum *sum, struct verdict_input *input)
+{
+    const Dlp__ClientStatus *client = &view->status;
+    input->wait_share += client->wait_share;
+    input->slots_held_share += client->slots_held_share;
+    input->samples_per_s += client->samples_per_s;
+    input->read_limit += client->read_limit;
+    input->decode_limit += client->decode_limit;
+    input->decode_per_worker += client->decode_per_worker * view->rates.decode_busy;
+    input->read_bytes_per_s += client->read_bytes_per_s;
+    sum->decode_busy += view->rates.decode_busy;
+    sum->finish_busy += view->rates.finish_busy;
+    if (sum->streams == 0 || client->window_s < input->window_s)
+        input->window_s = client->window_s;
+    if (sum->streams == 0 || client->wait_share > sum->longest_wait) {
+        sum->longest_wait = client->wait_share;
+        input->cause = client->last_cause;
+    }
+    sum->streams++;
+}
+
+static void finish_sum(const struct census *census, const struct sum *sum,
+                       struct verdict_input *input)
+{
+    input->wait_share /= (double)sum->streams;
+    input->slots_held_share /= (double)sum->streams;
+    input->workers = census->workers;
+    input->decode_per_worker =
+        sum->decode_busy > 0 ? input->decode_per_worker / sum->decode_busy : 0;
+    input->copy_limit = copy_limit(census, input->samples_per_s, sum->finish_busy);
+    /* Each client's limit counts the idle workers, which several clients share. */
+    double all = input->decode_per_worker * input->workers;
+    if (all > 0 && input->decode_limit > all)
+        input->decode_limit = all;
+}
+
+/* Of a group its pacemaker counts. False: there are none. */
+static bool add_up(const struct census *census, const struct selection *which,
+                   struct verdict_input *input)
+{
+    struct sum sum = {0};
+    *input = (struct verdict_input){0};
+    for (uint32_t i = 0; i < census->count; i++) {
+        const struct view *view = &census->views[i];
+        if (!selected(which, view) || pacemaker(census, view) != view)
+            continue;
+        if (holds_others_up(census, view))
+            input->slow_pid = view->status.pid;
+        add_stream(view, &sum, input);
+    }
+    if (!sum.streams)
+        return false;
+    finish_sum(census, &sum, input);
+    if (which->probe) {
+        input->wait_share = 1;
+        input->slots_held_share = 0;
+    }
+    return true;
+}
+
+static void appraise_trainer(const struct census *census, const struct view *view,
+                             struct verdict_input *input)
+{
+    const Dlp__ClientStatus *client = &view->status;
+    const struct view *pace = pacemaker(census, view);
+    *input = (struct verdict_input){
+        .wait_share = client->wait_share,
+        .samples_per_s = client->samples_per_s,
+        .read_limit = client->read_limit,
+        .decode_limit = client->decode_limit,
+        .decode_per_worker = client->decode_per_worker,
+        .workers = census->workers,
+        .read_bytes_per_s = client->read_bytes_per_s,
+        .copy_limit = copy_limit(census, client->samples_per_s, view->rates.finish_busy),
+        .slots_held_share = client->slots_held_share,
+        .window_s = client->window_s,
+        .cause = client->last_cause,
+        .slow_pid = pace != view && waits_on(view, pace) ? pace->status.pid : 0,
+    };
+}
+
+void appraise_client(const struct census *census, const struct view *view,
+                     struct verdict_input *input)
+{
+    const struct session *session = view->session;
+    const struct selection job = {session->feed_number, true, session->job_name};
+    if (session->probe)
+        add_up(census, &job, input);
+    else
+        appraise_trainer(census, view, input);
+}
+
+bool appraise_feed(const struct census *census, uint32_t number, struct verdict_input *input)
+{
+    const struct selection trainers = {number, false, NULL}, probes = {number, true, NULL};
+    return add_up(census, &trainers, input) || add_up(census, &probes, input);
+}
