@@ -87,6 +87,24 @@ static bool selected(const struct selection *which, const struct view *view)
            (!which->job || strcmp(session->job_name, which->job) == 0);
 }
 
+static double demand_of(const Dlp__ClientStatus *client)
+{
+    return client->compute_limit > 0 ? client->compute_limit
+                                     : verdict_demand(client->samples_per_s, client->wait_share);
+}
+
+/* What all clients of a feed have in common. */
+static struct verdict_input common(const struct census *census, uint32_t feed_number)
+{
+    const struct control_options *options = &census->control->options;
+    return (struct verdict_input){
+        .workers = census->workers,
+        .cpus = census->cpus,
+        .throttled_share = census->throttled_share,
+        .packed = !options->feeds[feed_number]->folder,
+    };
+}
+
 /* Rates add up; shares of time are averaged at the end. */
 static void add_stream(const struct view *view, struct sum *sum, struct verdict_input *input)
 {
@@ -94,6 +112,7 @@ static void add_stream(const struct view *view, struct sum *sum, struct verdict_
     input->wait_share += client->wait_share;
     input->slots_held_share += client->slots_held_share;
     input->samples_per_s += client->samples_per_s;
+    input->demand += demand_of(client);
     input->read_limit += client->read_limit;
     input->decode_limit += client->decode_limit;
     input->decode_per_worker += client->decode_per_worker * view->rates.decode_busy;
@@ -114,7 +133,6 @@ static void finish_sum(const struct census *census, const struct sum *sum,
 {
     input->wait_share /= (double)sum->streams;
     input->slots_held_share /= (double)sum->streams;
-    input->workers = census->workers;
     input->decode_per_worker =
         sum->decode_busy > 0 ? input->decode_per_worker / sum->decode_busy : 0;
     input->copy_limit = copy_limit(census, input->samples_per_s, sum->finish_busy);
@@ -129,7 +147,7 @@ static bool add_up(const struct census *census, const struct selection *which,
                    struct verdict_input *input)
 {
     struct sum sum = {0};
-    *input = (struct verdict_input){0};
+    *input = common(census, which->feed_number);
     for (uint32_t i = 0; i < census->count; i++) {
         const struct view *view = &census->views[i];
         if (!selected(which, view) || pacemaker(census, view) != view)
@@ -143,7 +161,7 @@ static bool add_up(const struct census *census, const struct selection *which,
     finish_sum(census, &sum, input);
     if (which->probe) {
         input->wait_share = 1;
-        input->slots_held_share = 0;
+        input->slots_held_share = input->demand = 0;
     }
     return true;
 }
@@ -153,20 +171,19 @@ static void appraise_trainer(const struct census *census, const struct view *vie
 {
     const Dlp__ClientStatus *client = &view->status;
     const struct view *pace = pacemaker(census, view);
-    *input = (struct verdict_input){
-        .wait_share = client->wait_share,
-        .samples_per_s = client->samples_per_s,
-        .read_limit = client->read_limit,
-        .decode_limit = client->decode_limit,
-        .decode_per_worker = client->decode_per_worker,
-        .workers = census->workers,
-        .read_bytes_per_s = client->read_bytes_per_s,
-        .copy_limit = copy_limit(census, client->samples_per_s, view->rates.finish_busy),
-        .slots_held_share = client->slots_held_share,
-        .window_s = client->window_s,
-        .cause = client->last_cause,
-        .slow_pid = pace != view && waits_on(view, pace) ? pace->status.pid : 0,
-    };
+    *input = common(census, view->session->feed_number);
+    input->wait_share = client->wait_share;
+    input->samples_per_s = client->samples_per_s;
+    input->demand = demand_of(client);
+    input->read_limit = client->read_limit;
+    input->decode_limit = client->decode_limit;
+    input->decode_per_worker = client->decode_per_worker;
+    input->read_bytes_per_s = client->read_bytes_per_s;
+    input->copy_limit = copy_limit(census, client->samples_per_s, view->rates.finish_busy);
+    input->slots_held_share = client->slots_held_share;
+    input->window_s = client->window_s;
+    input->cause = client->last_cause;
+    input->slow_pid = pace != view && waits_on(view, pace) ? pace->status.pid : 0;
 }
 
 void appraise_client(const struct census *census, const struct view *view,

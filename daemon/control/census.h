@@ -24,7 +24,8 @@ struct census {
     uint64_t now;
     struct view *views;
     uint32_t count;
-    uint32_t workers;
+    uint32_t workers, cpus;
+    double throttled_share;                /* as in StatusReply */
     double decode_busy, decode_busy_first; /* of all; of all but probes */
     uint32_t streams;
 };

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "control/admit.h"
 #include "control/conn.h"
 #include "control/group.h"
@@ -121,6 +122,7 @@ struct control *control_new(const struct control_options *options)
     control->options = *options;
     control->started = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
+    control->cpus = system_cpus();
     control->totals = mem_array(options->nfeeds, sizeof *control->totals);
     control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);
     control->badlist = badlist_new(BADLIST_MAX);

@@ -66,6 +66,7 @@ struct control {
     uint64_t promised;  /* bytes that the groups will take */
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
+    unsigned cpus;      /* that we may use */
     uint64_t malformed, refused;
     uv_timer_t tick;
     uv_timer_t gpu_look;  /* while an attach waits for the list of GPUs */

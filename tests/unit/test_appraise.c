@@ -14,6 +14,9 @@ static struct group group;
 static struct view views[CLIENTS];
 static struct census census;
 static struct verdict_input input;
+static struct feed_spec spec = {.name = (char *)"train"};
+static struct feed_spec *const feeds[] = {&spec, &spec};
+static const struct control control = {.options = {.feeds = feeds, .nfeeds = 2}};
 
 /* Two trainers with streams of their own, each with half of two workers of 420/s. */
 static void setup(void)
@@ -21,6 +24,7 @@ static void setup(void)
     memset(sessions, 0, sizeof sessions);
     memset(&group, 0, sizeof group);
     memset(views, 0, sizeof views);
+    spec.folder = false;
     for (int i = 0; i < CLIENTS; i++) {
         sessions[i].state = SESSION_STREAMING;
         strcpy(sessions[i].job_name, "slurm-7");
@@ -39,7 +43,8 @@ static void setup(void)
         client->last_cause = (char *)"decode";
         client->window_s = 5;
     }
-    census = (struct census){.views = views, .count = CLIENTS, .workers = 2};
+    census = (struct census){
+        .control = &control, .views = views, .count = CLIENTS, .workers = 2, .cpus = 4};
 }
 
 static void setup_group(void)
@@ -61,7 +66,22 @@ START_TEST(a_client_has_its_own_figures)
     ck_assert_double_eq(input.decode_limit, 420);
     ck_assert_double_eq(input.copy_limit, 8400); /* at 5 % of the two workers */
     ck_assert_uint_eq(input.workers, 2);
+    ck_assert_uint_eq(input.cpus, 4);
+    ck_assert_double_eq_tol(input.demand, 600, 1e-9);
+    ck_assert(input.packed);
     ck_assert_int_eq(input.slow_pid, 0);
+}
+END_TEST
+
+START_TEST(what_a_trainer_could_take_is_told_where_known)
+{
+    views[0].status.compute_limit = 1200;
+    spec.folder = true;
+    appraise_client(&census, &views[0], &input);
+    ck_assert_double_eq(input.demand, 1200);
+    ck_assert(!input.packed);
+    ck_assert(appraise_feed(&census, 0, &input));
+    ck_assert_double_eq_tol(input.demand, 1800, 1e-9);
 }
 END_TEST
 
@@ -79,6 +99,7 @@ START_TEST(a_feed_has_the_sum_of_its_clients)
     ck_assert_double_eq(input.decode_per_worker, 350); /* by the time spent */
     ck_assert_double_eq(input.copy_limit, 8400);
     ck_assert_double_eq_tol(input.wait_share, 0.4, 1e-9);
+    ck_assert_double_eq_tol(input.demand, 600 + 840, 1e-9);
     ck_assert_double_eq(input.window_s, 3);
     ck_assert_str_eq(input.cause, "storage");
     ck_assert(!appraise_feed(&census, 1, &input));
@@ -113,6 +134,7 @@ START_TEST(a_probe_is_judged_with_its_job)
     appraise_client(&census, &views[0], &input);
     ck_assert_double_eq(input.samples_per_s, 840);
     ck_assert_double_eq(input.wait_share, 1);
+    ck_assert_double_eq(input.demand, 0);
     ck_assert_double_eq(input.slots_held_share, 0);
     strcpy(sessions[1].job_name, "another");
     appraise_client(&census, &views[0], &input);
@@ -174,6 +196,7 @@ int main(void)
     TCase *alone = tcase_create("alone"), *member = tcase_create("group");
     tcase_add_checked_fixture(alone, setup, NULL);
     tcase_add_test(alone, a_client_has_its_own_figures);
+    tcase_add_test(alone, what_a_trainer_could_take_is_told_where_known);
     tcase_add_test(alone, a_feed_has_the_sum_of_its_clients);
     tcase_add_test(alone, idle_workers_are_counted_once);
     tcase_add_test(alone, probes_do_not_hide_the_trainers);
