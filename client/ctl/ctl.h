@@ -35,6 +35,7 @@ struct ctl {
 };
 
 int ctl_status(const struct ctl *ctl);
+int ctl_advise(const struct ctl *ctl);
 int ctl_bench(const struct ctl *ctl);
 int ctl_show(const struct ctl *ctl);
 int ctl_ping(const struct ctl *ctl);
@@ -98,6 +99,7 @@ int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply);
 /* The two forms of a status reply. */
 void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status);
 void ctl_status_json(const struct ctl *ctl, const Dlp__StatusReply *status);
+int ctl_advise_report(const struct ctl *ctl, const Dlp__StatusReply *status);
 
 /* An allocation of a program that ends without memory. */
 static inline void *ctl_must(void *memory)

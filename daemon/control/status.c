@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "control/admit.h"
+#include "control/advice.h"
 #include "control/appraise.h"
 #include "control/census.h"
 #include "control/group.h"
@@ -14,7 +15,7 @@
 #include "proto/frames.h"
 
 /* So many of each keep a part well under DLP_FRAME_TO_CLIENT_MAX. */
-#define CLIENTS_A_PART 256
+#define CLIENTS_A_PART 128
 #define FEEDS_A_PART 16
 #define NOTES_A_FEED 16
 
@@ -23,6 +24,8 @@ struct feed_view {
     char notes[NOTES_A_FEED][DLP_TEXT_MAX];
     char *list[NOTES_A_FEED];
     char verdict[VERDICT_TEXT_MAX];
+    struct remedy remedies[ADVICE_MAX];
+    char *remedy_list[ADVICE_MAX];
 };
 
 static const char *state_name(const struct session *session)
@@ -275,13 +278,47 @@ static void add_marks_note(struct feed_view *view, const struct dataset *dataset
     add_feed_note(view, text);
 }
 
+/* What the advice needs to know besides the figures; the first of the feed's trainers stands for
+ * all. */
+static void describe_feed(const struct census *census, uint32_t number, struct advice_input *in)
+{
+    const struct control *control = census->control;
+    const struct feed_spec *spec = control->options.feeds[number];
+    const struct dataset *dataset = datasets_peek(control->datasets, number);
+    in->shuffle = spec->shuffle;
+    in->memory = budget_limit(control->options.budget);
+    for (uint32_t i = 0; i < spec->nfields; i++)
+        if (spec->fields[i].kind == FIELD_IMAGE)
+            in->transform = &spec->transform;
+    for (uint32_t i = 0; i < census->count && !in->slots; i++) {
+        const struct view *view = &census->views[i];
+        if (view->session->feed_number != number || !view->stats.slots)
+            continue;
+        in->slots = view->stats.slots;
+        in->slot_bytes = view->stats.arena_bytes / view->stats.slots;
+    }
+    if (!dataset || !dataset_records(dataset))
+        return;
+    in->marks = dataset_marks_bytes(dataset) > 0;
+    in->data_bytes = dataset_bytes(dataset);
+    in->record_bytes = in->data_bytes / dataset_records(dataset);
+}
+
 static void judge_feed(const struct census *census, uint32_t number, struct feed_view *view)
 {
-    struct verdict_input input;
-    bool used = appraise_feed(census, number, &input);
-    enum verdict_stage stage = verdict(used ? &input : NULL, view->verdict, sizeof view->verdict);
-    view->status.limiting_stage = (char *)verdict_stage_name(stage);
-    view->status.verdict = view->verdict;
+    struct advice_input in = {0};
+    Dlp__FeedStatus *out = &view->status;
+    bool used = appraise_feed(census, number, &in.figures);
+    in.stage = verdict(used ? &in.figures : NULL, view->verdict, sizeof view->verdict);
+    out->limiting_stage = (char *)verdict_stage_name(in.stage);
+    out->verdict = view->verdict;
+    if (!used)
+        return;
+    describe_feed(census, number, &in);
+    out->n_remedies = advice(&in, view->remedies);
+    out->remedies = view->remedy_list;
+    for (size_t i = 0; i < out->n_remedies; i++)
+        view->remedy_list[i] = view->remedies[i].text;
 }
 
 static void fill_feed(const struct census *census, uint32_t number, struct feed_view *view)
