@@ -12,6 +12,7 @@
 
 enum ctl_exit {
     CTL_OK = 0,
+    CTL_LATE = 1,        /* inside: no answer in time */
     CTL_NOT_RUNNING = 3, /* nobody listens */
     CTL_NOT_FOUND = 4,   /* no such feed or client */
     CTL_USAGE = 64,
@@ -67,7 +68,9 @@ struct ctl_link {
     const struct ctl *ctl;
     struct dlp_channel *channel;
     uint64_t last_id;
-    char peer[32]; /* version of the daemon */
+    char peer[32];   /* version of the daemon */
+    char text[512];  /* path of the socket, or why there is none */
+    int patience_ms; /* of ctl_link_try */
 };
 
 /* A whole answer: its parts joined into one message of the same type. Lists are those of all
@@ -82,6 +85,9 @@ struct ctl_reply {
 #define CTL_OPENING_DEADLINE_MS 60000 /* where the daemon may have to index a data set first */
 
 int ctl_link_open(const struct ctl *ctl, const char *program, struct ctl_link *link);
+/* Waits so long for answers: then CTL_LATE, which is not printed, nor is CTL_NOT_RUNNING. */
+int ctl_link_try(const struct ctl *ctl, const char *program, int patience_ms,
+                 struct ctl_link *link);
 void ctl_link_close(struct ctl_link *link); /* fine when open failed */
 /* Sends request (its id is set here) and waits for the whole answer of kind `wanted`. */
 int ctl_link_ask(struct ctl_link *link, Dlp__Envelope *request, Dlp__Envelope__BodyCase wanted,
@@ -96,10 +102,7 @@ const void *ctl_reply_body(const struct ctl_reply *reply);
 void ctl_reply_free(struct ctl_reply *reply);
 
 int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply);
-/* The two forms of a status reply. */
 void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status);
-void ctl_status_json(const struct ctl *ctl, const Dlp__StatusReply *status);
-int ctl_advise_report(const struct ctl *ctl, const Dlp__StatusReply *status);
 
 /* An allocation of a program that ends without memory. */
 static inline void *ctl_must(void *memory)

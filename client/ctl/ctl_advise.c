@@ -3,6 +3,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
+#include "client/ctl/ctl_sight.h"
 
 /* A client whose words are not those of its feed. */
 static bool differs(const Dlp__ClientStatus *client, const Dlp__FeedStatus *feed)
@@ -63,46 +64,42 @@ static const Dlp__FeedStatus *feed_named(const Dlp__StatusReply *status, const c
 }
 
 /* only: of this feed; NULL: of all. */
-static void print_all(const struct ctl *ctl, const Dlp__StatusReply *status,
+static void print_all(const struct ctl *ctl, const struct ctl_sight *sight,
                       const Dlp__FeedStatus *only)
 {
     json_t *feeds = ctl_must(json_array());
-    for (size_t i = 0; i < status->n_feeds; i++) {
-        const Dlp__FeedStatus *feed = status->feeds[i];
+    for (size_t i = 0; i < sight->status->n_feeds; i++) {
+        const Dlp__FeedStatus *feed = sight->status->feeds[i];
         if (only && only != feed)
             continue;
         if (ctl->json)
-            json_array_append_new(feeds, feed_json(status, feed));
+            json_array_append_new(feeds, feed_json(sight->status, feed));
         else
-            print_feed(ctl, status, feed);
+            print_feed(ctl, sight->status, feed);
     }
-    if (ctl->json)
-        ctl_json_print(ctl->out, ctl_must(json_pack("{sO}", "feeds", feeds)), true);
+    if (ctl->json) {
+        json_t *json = ctl_must(json_pack("{sO}", "feeds", feeds));
+        ctl_sight_json(sight, json);
+        ctl_json_print(ctl->out, json, true);
+    }
     json_decref(feeds);
 }
 
-int ctl_advise_report(const struct ctl *ctl, const Dlp__StatusReply *status)
+int ctl_advise_report(const struct ctl *ctl, const struct ctl_sight *sight)
 {
-    const Dlp__FeedStatus *only = ctl->feed ? feed_named(status, ctl->feed) : NULL;
+    const Dlp__FeedStatus *only = ctl->feed ? feed_named(sight->status, ctl->feed) : NULL;
     if (ctl->feed && !only)
         return ctl_fail(ctl, CTL_NOT_FOUND, "no feed %s; 'dataloadctl feeds' lists them",
                         ctl->feed);
-    print_all(ctl, status, only);
+    print_all(ctl, sight, only);
     return CTL_OK;
 }
 
 int ctl_advise(const struct ctl *ctl)
 {
-    struct ctl_link link;
-    struct ctl_reply reply;
-    int code = ctl_link_open(ctl, "dataloadctl advise", &link);
-    if (code)
-        return code;
-    code = ctl_status_ask(&link, &reply);
-    ctl_link_close(&link);
-    if (code)
-        return code;
-    code = ctl_advise_report(ctl, ctl_reply_body(&reply));
-    ctl_reply_free(&reply);
-    return code;
+    struct ctl_sight sight = {.ctl = ctl, .program = "dataloadctl advise"};
+    int code = ctl_sight_look(&sight);
+    int said = sight.status ? ctl_advise_report(ctl, &sight) : CTL_OK;
+    ctl_sight_free(&sight);
+    return code ? code : said;
 }

@@ -4,6 +4,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
+#include "client/ctl/ctl_sight.h"
 #include "client/ctl/ctl_table.h"
 
 #define IDLE_WORTH_SAYING 5000000000U /* ns */
@@ -204,9 +205,11 @@ void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
     print_vacant(ctl, status);
 }
 
-void ctl_status_json(const struct ctl *ctl, const Dlp__StatusReply *status)
+void ctl_status_json(const struct ctl *ctl, const struct ctl_sight *sight)
 {
-    ctl_json_print(ctl->out, ctl_json_message(&status->base), ctl->watch < 0);
+    json_t *json = ctl_json_message(&sight->status->base);
+    ctl_sight_json(sight, json);
+    ctl_json_print(ctl->out, json, ctl->watch < 0);
 }
 
 int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply)
@@ -215,25 +218,23 @@ int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply)
     Dlp__StatusRequest request = DLP__STATUS_REQUEST__INIT;
     env.body_case = DLP__ENVELOPE__BODY_STATUS_REQUEST;
     env.status_request = &request;
-    return ctl_link_ask(link, &env, DLP__ENVELOPE__BODY_STATUS_REPLY, CTL_DEADLINE_MS, reply);
+    return ctl_link_ask(link, &env, DLP__ENVELOPE__BODY_STATUS_REPLY,
+                        link->patience_ms ? link->patience_ms : CTL_DEADLINE_MS, reply);
 }
 
-static int report(const struct ctl *ctl, struct ctl_link *link, bool first)
+static int report(const struct ctl *ctl, struct ctl_sight *sight, bool first)
 {
-    struct ctl_reply reply;
-    int code = ctl_status_ask(link, &reply);
-    if (code)
+    int code = ctl_sight_look(sight);
+    if (!sight->status)
         return code;
     if (ctl->json) {
-        ctl_status_json(ctl, ctl_reply_body(&reply));
+        ctl_status_json(ctl, sight);
     } else {
         bool screen = ctl->watch > 0 && isatty(fileno(ctl->out));
         fputs(screen ? "\033[H\033[2J" : first ? "" : "\n", ctl->out);
-        ctl_status_table(ctl, ctl_reply_body(&reply));
+        ctl_status_table(ctl, sight->status);
     }
-    ctl_reply_free(&reply);
-    return fflush(ctl->out) ? ctl_fail(ctl, CTL_UNAVAILABLE, "cannot write the report: %m")
-                            : CTL_OK;
+    return fflush(ctl->out) ? ctl_fail(ctl, CTL_UNAVAILABLE, "cannot write the report: %m") : code;
 }
 
 static void pause_for(double seconds)
@@ -245,16 +246,14 @@ static void pause_for(double seconds)
 
 int ctl_status(const struct ctl *ctl)
 {
-    struct ctl_link link;
-    int code = ctl_link_open(ctl, "dataloadctl status", &link);
-    if (code)
-        return code;
+    struct ctl_sight sight = {.ctl = ctl, .program = "dataloadctl status"};
+    int code = CTL_OK;
     for (int64_t done = 0; code == CTL_OK; done++) {
-        code = report(ctl, &link, done == 0);
+        code = report(ctl, &sight, done == 0);
         if (ctl->watch < 0 || done + 1 == ctl->count)
             break;
         pause_for(ctl->watch);
     }
-    ctl_link_close(&link);
+    ctl_sight_free(&sight);
     return code;
 }

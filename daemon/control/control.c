@@ -12,10 +12,12 @@
 #include "control/admit.h"
 #include "control/conn.h"
 #include "control/group.h"
+#include "control/heartbeat.h"
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
 #include "control/reclaim.h"
 #include "control/session.h"
+#include "control/status.h"
 
 #define TICK_MS 1000
 #define SAVE_NS (10 * CLOCK_SECOND) /* between two writes of the bad list */
@@ -71,6 +73,9 @@ static void on_tick(uv_timer_t *timer)
 {
     struct control *control = timer->data;
     uint64_t now = clock_ns();
+    if (control->options.heartbeat)
+        heartbeat_beat(control->options.heartbeat, control->instance,
+                       workers_stuck_ns(control->options.workers));
     datasets_tick(control->datasets);
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
@@ -94,6 +99,7 @@ static void on_tick(uv_timer_t *timer)
     reclaim_look(control->reclaim);
     if (now - control->saved_at >= SAVE_NS)
         save_badlist(control);
+    status_keep(control);
 }
 
 static void read_badlist(struct control *control)

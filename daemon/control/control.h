@@ -19,6 +19,8 @@
 #include "device/uploaders.h"
 #include "feed/workers.h"
 
+struct heartbeat;
+
 /* All borrowed; they outlive the control. */
 struct control_options {
     uv_loop_t *loop;
@@ -39,6 +41,7 @@ struct control_options {
     const char *socket_path;
     const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
     const struct gpus *gpus;
+    struct heartbeat *heartbeat; /* NULL: no counters file is kept */
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */

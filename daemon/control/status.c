@@ -11,6 +11,7 @@
 #include "control/appraise.h"
 #include "control/census.h"
 #include "control/group.h"
+#include "control/heartbeat.h"
 #include "control/vacancy.h"
 #include "proto/frames.h"
 
@@ -408,6 +409,49 @@ void status_reply(struct session *session, uint64_t id)
         session_send(session, &env);
         more = reply.more;
     }
+    census_free(&census);
+}
+
+/* Message by message, so that as many clients as there is room for are in it; feeds go first. */
+static uint64_t keep_parts(struct census *census, struct parts *parts)
+{
+    struct heartbeat *heartbeat = census->control->options.heartbeat;
+    Dlp__StatusReply reply = DLP__STATUS_REPLY__INIT;
+    uint64_t left_out = 0;
+    bool more = true;
+    vacancy_list(census->control, census->now, &parts->vacancy);
+    fill_daemon(census->control, parts->device, &reply);
+    reply.vacant = parts->vacancy.list;
+    reply.n_vacant = parts->vacancy.count;
+    heartbeat_add(heartbeat, &reply);
+    parts->client = census->count;
+    while (more) {
+        dlp__status_reply__init(&reply);
+        fill_part(census, parts, &reply);
+        more = reply.more;
+        reply.more = false;
+        heartbeat_add(heartbeat, &reply);
+    }
+    for (uint32_t i = 0; i < census->count; i++) {
+        dlp__status_reply__init(&reply);
+        reply.clients = parts->clients;
+        reply.clients[reply.n_clients++] = &census->views[i].status;
+        left_out += !heartbeat_add(heartbeat, &reply);
+    }
+    return left_out;
+}
+
+void status_keep(const struct control *control)
+{
+    struct heartbeat *heartbeat = control->options.heartbeat;
+    if (!heartbeat || !heartbeat_due(heartbeat, clock_ns()))
+        return;
+    struct census census;
+    heartbeat_begin(heartbeat);
+    census_take(&census, control);
+    fill_clients(&census);
+    cleanup_free struct parts *parts = mem_new(sizeof *parts);
+    heartbeat_show(heartbeat, keep_parts(&census, parts));
     census_free(&census);
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_sight.h"
 
 static char *text;
 static size_t text_size;
@@ -331,10 +331,29 @@ static const char *const feed_keys[] = {
     "read_errors",
 };
 static const char *const daemon_keys[] = {
-    "pid",          "uptime_s",        "version",         "socket",          "workers",
-    "memory_limit", "memory_used",     "memory_orphaned", "device",          "clients",
-    "feeds",        "malformed_peers", "refused",         "vacant",          "schema_version",
-    "worker_cpus",  "workers_max",     "workers_why",     "throttled_share",
+    "pid",
+    "uptime_s",
+    "version",
+    "socket",
+    "workers",
+    "memory_limit",
+    "memory_used",
+    "memory_orphaned",
+    "device",
+    "clients",
+    "feeds",
+    "malformed_peers",
+    "refused",
+    "vacant",
+    "schema_version",
+    "worker_cpus",
+    "workers_max",
+    "workers_why",
+    "throttled_share",
+    "answers",
+    "heartbeat_age_s",
+    "figures_age_s",
+    "hangs",
 };
 static const char *const vacant_keys[] = {"feed",  "job",  "uid",  "rank",     "world",
                                           "epoch", "step", "lost", "vacant_s", "shared"};
@@ -376,7 +395,7 @@ START_TEST(json_has_the_documented_keys)
     reply.vacant = list;
     reply.n_vacant = 1;
     struct ctl ctl = start(true);
-    ctl_status_json(&ctl, &reply);
+    ctl_status_json(&ctl, &(struct ctl_sight){.status = &reply});
     fclose(ctl.out);
     json_t *json = json_loads(text, 0, NULL);
     ck_assert_ptr_nonnull(json);
@@ -399,7 +418,7 @@ START_TEST(watched_json_is_one_line)
     Dlp__StatusReply reply = reply_of(NULL, 0, NULL, 0);
     struct ctl ctl = start(true);
     ctl.watch = 1;
-    ctl_status_json(&ctl, &reply);
+    ctl_status_json(&ctl, &(struct ctl_sight){.status = &reply});
     fclose(ctl.out);
     ck_assert_ptr_eq(strchr(text, '\n'), text + text_size - 1);
     free(text);
