@@ -112,7 +112,7 @@ static void more_workers(struct advising *it)
         add(it, gain, "workers: %u instead of %u: %s; cost: %u CPU%s of the %u of this node",
             workers, f->workers, rates_words(it, gain, rates), more, plural(more), f->cpus);
     }
-    if (f->cpus && it->ceiling > 0 && wanted > most)
+    if (f->cpus && f->demand > 0 && wanted > most)
         add(it, it->ceiling / it->now,
             "more CPUs: %u workers would do, this node gives %u: %s; cost: a larger share of the "
             "node, or another one",

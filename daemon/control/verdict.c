@@ -229,6 +229,16 @@ static void say_head(const struct verdict_input *in, enum verdict_stage stage, d
         snprintf(text, size, "%s limits: %s", names[stage], verdict_rate(limit, number));
 }
 
+/* As far as can be seen there is no end to what more of them would bring. */
+static void say_all_cpus(const struct verdict_input *in, char *text, size_t size)
+{
+    if (in->workers >= in->cpus)
+        snprintf(text, size, "; this node gives no more than %u CPU%s", in->cpus, plural(in->cpus));
+    else
+        snprintf(text, size, "; more workers would help, this node gives %u CPU%s", in->cpus,
+                 plural(in->cpus));
+}
+
 /* More workers help up to what the next stage or the trainer can take. */
 static void say_more_workers(const struct verdict_input *in, double demand, char *text, size_t size)
 {
@@ -242,14 +252,14 @@ static void say_more_workers(const struct verdict_input *in, double demand, char
                  names[next]);
     }
     uint32_t wanted = target > 0 ? verdict_workers(in, target) : 0;
-    bool none_free = in->cpus && in->workers >= in->cpus;
-    if (!wanted && none_free)
-        snprintf(text, size, "; this node gives no more than %u CPU%s", in->cpus, plural(in->cpus));
+    bool beyond = in->cpus && wanted > in->cpus;
+    if ((!wanted || (beyond && demand <= 0)) && in->cpus)
+        say_all_cpus(in, text, size);
     else if (!wanted)
         snprintf(text, size, "; more workers would help");
     else if (wanted <= in->workers)
         snprintf(text, size, "; more workers buy nothing");
-    else if (in->cpus && wanted > in->cpus)
+    else if (beyond)
         snprintf(text, size, "; %u workers would %s, but this node gives %u CPU%s", wanted,
                  capped ? reach : "do", in->cpus, plural(in->cpus));
     else

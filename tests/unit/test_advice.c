@@ -72,6 +72,9 @@ START_TEST(cpus_where_none_is_free)
     ck_assert_str_eq(said("more CPUs"),
                      "more CPUs: 3 workers would do, this node gives 2: 1,200/s instead of 840/s; "
                      "cost: a larger share of the node, or another one");
+    in.figures.demand = 0; /* of a trainer that takes all there is no number can be said */
+    ck_assert_ptr_null(said("more CPUs"));
+    in.figures.demand = 1200;
     in.figures.decode_per_worker = 0;
     ck_assert_ptr_null(said("more CPUs"));
 }
@@ -213,7 +216,6 @@ START_TEST(the_best_comes_first)
     in.marks = false;
     in.record_bytes = 110000;
     in.figures.demand = 0;
-    in.figures.read_limit = 3000;
     count = advice(&in, list);
     ck_assert_uint_eq(count, 4);
     ck_assert_ptr_nonnull(strstr(list[0].text, "workers: 8"));

@@ -243,6 +243,10 @@ START_TEST(always_waiting_sets_no_demand)
     ck_stage(input, VERDICT_DECODE,
              "decode limits: 2 workers x 420/s = 840/s; 12 workers would reach the 5,000/s of "
              "storage, more buy nothing");
+    input.cpus = 4;
+    ck_stage(input, VERDICT_DECODE,
+             "decode limits: 2 workers x 420/s = 840/s; more workers would help, this node gives 4 "
+             "CPUs");
     ck_assert_double_eq(verdict_demand(840, 1), 0);
     ck_assert_double_eq_tol(verdict_demand(840, 0.3), 1200, 1e-9);
 }
