@@ -29,4 +29,21 @@
 #define DLP_SLOT_ALIGN 4096U           /* slots start on a page */
 #define DLP_TENSOR_ALIGN 256U
 
+/* Upper bounds, in ns, of the classes that waits for a batch are counted in (wait_counts); one more
+ * class has what is longer. X(bound) for each. */
+#define DLP_WAIT_BOUNDS(X)                                                                         \
+    X(100000ULL)                                                                                   \
+    X(300000ULL)                                                                                   \
+    X(1000000ULL)                                                                                  \
+    X(3000000ULL)                                                                                  \
+    X(10000000ULL)                                                                                 \
+    X(30000000ULL)                                                                                 \
+    X(100000000ULL)                                                                                \
+    X(300000000ULL)                                                                                \
+    X(1000000000ULL)                                                                               \
+    X(3000000000ULL)                                                                               \
+    X(10000000000ULL)                                                                              \
+    X(60000000000ULL)
+#define DLP_WAIT_CLASSES 13U
+
 #endif

@@ -260,6 +260,7 @@ void admit_begin(struct session *session, uint64_t id, const Dlp__Attach *messag
     memcpy(session->gpu, admit->wish.uuid, sizeof session->gpu);
     session->state = SESSION_ATTACHING;
     session->attached = clock_ns();
+    session->number = ++session->control->attachments;
     session->started[0] = '\0';
     if (admit->group->job->dataset) {
         admit_go_on(admit);

@@ -16,8 +16,8 @@ struct selection {
 };
 
 struct sum {
-    size_t streams;
-    double decode_busy, finish_busy; /* workers' seconds a second */
+    struct stages stages;
+    double decoding; /* workers' seconds a second */
     double longest_wait;
 };
 
@@ -74,10 +74,12 @@ static bool holds_others_up(const struct census *census, const struct view *view
     return false;
 }
 
-/* Batches pass on at the rate they have over the share of the workers' time that takes. */
-static double copy_limit(const struct census *census, double samples_per_s, double finish_busy)
+static double copy_limit(Dlp__StageStatus *const *stages, size_t count)
 {
-    return finish_busy > 0 ? samples_per_s * census->workers / finish_busy : 0;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(stages[i]->name, "copy") == 0)
+            return stages[i]->limit;
+    return 0;
 }
 
 static bool selected(const struct selection *which, const struct view *view)
@@ -109,33 +111,34 @@ static struct verdict_input common(const struct census *census, uint32_t feed_nu
 static void add_stream(const struct view *view, struct sum *sum, struct verdict_input *input)
 {
     const Dlp__ClientStatus *client = &view->status;
+    double decoding = view->rates.decode_busy + view->rates.augment_busy;
+    bool first = sum->stages.streams == 0;
     input->wait_share += client->wait_share;
     input->slots_held_share += client->slots_held_share;
     input->samples_per_s += client->samples_per_s;
     input->demand += demand_of(client);
     input->read_limit += client->read_limit;
     input->decode_limit += client->decode_limit;
-    input->decode_per_worker += client->decode_per_worker * view->rates.decode_busy;
+    input->decode_per_worker += client->decode_per_worker * decoding;
     input->read_bytes_per_s += client->read_bytes_per_s;
-    sum->decode_busy += view->rates.decode_busy;
-    sum->finish_busy += view->rates.finish_busy;
-    if (sum->streams == 0 || client->window_s < input->window_s)
+    sum->decoding += decoding;
+    if (first || client->window_s < input->window_s)
         input->window_s = client->window_s;
-    if (sum->streams == 0 || client->wait_share > sum->longest_wait) {
+    if (first || client->wait_share > sum->longest_wait) {
         sum->longest_wait = client->wait_share;
         input->cause = client->last_cause;
     }
-    sum->streams++;
+    stages_add(&sum->stages, &view->rates, &view->stats);
 }
 
-static void finish_sum(const struct census *census, const struct sum *sum,
-                       struct verdict_input *input)
+static void finish_sum(const struct sum *sum, struct verdict_input *input)
 {
-    input->wait_share /= (double)sum->streams;
-    input->slots_held_share /= (double)sum->streams;
-    input->decode_per_worker =
-        sum->decode_busy > 0 ? input->decode_per_worker / sum->decode_busy : 0;
-    input->copy_limit = copy_limit(census, input->samples_per_s, sum->finish_busy);
+    struct stages_status stages;
+    stages_fill(&sum->stages, &stages);
+    input->copy_limit = copy_limit(stages.list, STAGES);
+    input->wait_share /= sum->stages.streams;
+    input->slots_held_share /= sum->stages.streams;
+    input->decode_per_worker = sum->decoding > 0 ? input->decode_per_worker / sum->decoding : 0;
     /* Each client's limit counts the idle workers, which several clients share. */
     double all = input->decode_per_worker * input->workers;
     if (all > 0 && input->decode_limit > all)
@@ -146,7 +149,7 @@ static void finish_sum(const struct census *census, const struct sum *sum,
 static bool add_up(const struct census *census, const struct selection *which,
                    struct verdict_input *input)
 {
-    struct sum sum = {0};
+    struct sum sum = {.stages.workers = census->workers};
     *input = common(census, which->feed_number);
     for (uint32_t i = 0; i < census->count; i++) {
         const struct view *view = &census->views[i];
@@ -156,9 +159,9 @@ static bool add_up(const struct census *census, const struct selection *which,
             input->slow_pid = view->status.pid;
         add_stream(view, &sum, input);
     }
-    if (!sum.streams)
+    if (!sum.stages.streams)
         return false;
-    finish_sum(census, &sum, input);
+    finish_sum(&sum, input);
     if (which->probe) {
         input->wait_share = 1;
         input->slots_held_share = input->demand = 0;
@@ -179,7 +182,7 @@ static void appraise_trainer(const struct census *census, const struct view *vie
     input->decode_limit = client->decode_limit;
     input->decode_per_worker = client->decode_per_worker;
     input->read_bytes_per_s = client->read_bytes_per_s;
-    input->copy_limit = copy_limit(census, client->samples_per_s, view->rates.finish_busy);
+    input->copy_limit = copy_limit(client->stages, client->n_stages);
     input->slots_held_share = client->slots_held_share;
     input->window_s = client->window_s;
     input->cause = client->last_cause;

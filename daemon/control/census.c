@@ -28,6 +28,12 @@ static bool is_fastest(const struct census *census, uint32_t number)
     return true;
 }
 
+static double busy_with(const struct view *view)
+{
+    const struct window_rates *rates = &view->rates;
+    return rates->decode_busy + rates->augment_busy + rates->finish_busy;
+}
+
 static void add_up(struct census *census)
 {
     for (uint32_t i = 0; i < census->count; i++) {
@@ -36,8 +42,8 @@ static void add_up(struct census *census)
         if (!view->counts)
             continue;
         census->streams++;
-        census->decode_busy += view->rates.decode_busy;
-        census->decode_busy_first += view->session->probe ? 0 : view->rates.decode_busy;
+        census->busy += busy_with(view);
+        census->busy_first += view->session->probe ? 0 : busy_with(view);
     }
 }
 
@@ -70,13 +76,45 @@ void census_free(struct census *census)
     free(census->views);
 }
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Rows that can be on threads at once. */
+static double rows_open(const struct view *view)
+{
+    return (view->stats.slots - view->rates.hold_share) * view->stats.batch;
+}
+
+double census_workers_left(const struct census *census, const struct view *view)
+{
+    double others = (view->session->probe ? census->busy : census->busy_first) - busy_with(view);
+    double fair = census->streams ? (double)census->workers / census->streams : 0;
+    double left = larger(census->workers - others, fair), rows = rows_open(view);
+    return left < rows ? left : rows;
+}
+
+double census_workers_left_to(const struct census *census, uint32_t feed)
+{
+    double busy = 0, rows = 0;
+    uint32_t streams = 0;
+    for (uint32_t i = 0; i < census->count; i++) {
+        const struct view *view = &census->views[i];
+        if (!view->counts || view->session->feed_number != feed)
+            continue;
+        streams++;
+        busy += busy_with(view);
+        rows += rows_open(view);
+    }
+    double fair = streams ? (double)census->workers * streams / census->streams : 0;
+    double left = larger(census->workers - (census->busy - busy), fair);
+    return left < rows ? left : rows;
+}
+
 double census_decode_limit(const struct census *census, const struct view *view)
 {
-    double own = view->rates.decode_busy;
-    double others = (view->session->probe ? census->decode_busy : census->decode_busy_first) - own;
-    double left = census->workers - others;
-    double fair = census->streams ? (double)census->workers / census->streams : 0;
-    return view->rates.decode_per_worker * (left > fair ? left : fair);
+    return view->rates.decode_per_worker * census_workers_left(census, view);
 }
 
 double census_slots_held(const struct census *census, const struct view *view)
@@ -89,5 +127,5 @@ double census_slots_held(const struct census *census, const struct view *view)
         if (known && other->rates.wait_share < least)
             least = other->rates.wait_share;
     }
-    return gauge_held_up(view->rates.slot_wait_share, least);
+    return gauge_held_up(&view->rates, least);
 }

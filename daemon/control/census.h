@@ -5,6 +5,7 @@
 
 #include "control/control.h"
 #include "control/gauge.h"
+#include "control/stages.h"
 #include "control/verdict.h"
 #include "dataload.pb-c.h"
 
@@ -12,9 +13,11 @@ struct view { /* of one client */
     const struct session *session;
     const struct feed *feed; /* NULL: none yet, or none any more */
     struct feed_stats stats;
-    struct gauge_rates rates;
+    struct window_rates rates;
     bool counts; /* its figures are those of its stream: it is the fastest member */
     Dlp__ClientStatus status;
+    struct stages_status stages;
+    Dlp__CauseStatus causes[GAUGE_CAUSES], *cause_list[GAUGE_CAUSES];
     char reason[600], memory_why[DLP_TEXT_MAX], gpu[UPLOADER_NAME_MAX];
     char verdict[VERDICT_TEXT_MAX];
 };
@@ -25,15 +28,19 @@ struct census {
     struct view *views;
     uint32_t count;
     uint32_t workers, cpus;
-    double throttled_share;                /* as in StatusReply */
-    double decode_busy, decode_busy_first; /* of all; of all but probes */
+    double throttled_share;  /* as in StatusReply */
+    double busy, busy_first; /* workers; with all, with all but probes */
     uint32_t streams;
 };
 
 void census_take(struct census *census, const struct control *control);
 void census_free(struct census *census);
-/* What the workers could do for this client, samples/s: the time that others leave, at least its
- * fair share; probes come after all others. */
+/* Workers that this client could have: those that others leave, at least its fair share, at most
+ * one a row of the slots that are not held; probes come after all others. */
+double census_workers_left(const struct census *census, const struct view *view);
+/* The same for all streams of a feed that count. */
+double census_workers_left_to(const struct census *census, uint32_t feed);
+/* What they could do for it, samples/s. */
 double census_decode_limit(const struct census *census, const struct view *view);
 /* Share of the window in which the reader waited for a slot that no waiting member held up. */
 double census_slots_held(const struct census *census, const struct view *view);

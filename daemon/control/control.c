@@ -87,7 +87,7 @@ static void on_tick(uv_timer_t *timer)
         } else if (s->state == SESSION_STREAMING) {
             struct feed_stats stats;
             feed_get_stats(s->group->feed, &stats);
-            gauge_sample(&s->gauge, now, &stats);
+            gauge_look(&s->gauge, now, &stats);
         }
     }
     for (struct group *group = control->groups; group; group = group->next) {

@@ -17,6 +17,7 @@
 #include "device/gpus.h"
 #include "device/orphans.h"
 #include "device/uploaders.h"
+#include "feed/feed_stats.h"
 #include "feed/workers.h"
 
 struct heartbeat;
@@ -45,8 +46,9 @@ struct control_options {
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */
-    uint64_t bad, damaged, decoded, skipped, lag_detached;
+    uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
+    struct feed_work work;
 };
 
 struct control {
@@ -71,6 +73,7 @@ struct control {
     uint64_t started;   /* ns */
     unsigned cpus;      /* that we may use */
     uint64_t malformed, refused;
+    uint64_t attachments; /* ever */
     uv_timer_t tick;
     uv_timer_t gpu_look;  /* while an attach waits for the list of GPUs */
     uv_prepare_t flush;   /* before the loop waits, while there are: */

@@ -4,30 +4,60 @@
 #include <string.h>
 
 #define WAIT_WORTH_SAYING 0.1 /* s */
+#define LATE CLOCK_SECOND
 
-static uint64_t waited(const struct gauge *gauge, uint64_t now)
+uint64_t gauge_waited(const struct gauge *gauge, uint64_t now)
 {
     uint64_t end = gauge->came ? gauge->came : now;
     return gauge->wait_ns + (gauge->waiting_since ? end - gauge->waiting_since : 0);
 }
 
-static uint64_t holding(const struct gauge *gauge, uint64_t now)
+uint64_t gauge_holding(const struct gauge *gauge, uint64_t now)
 {
     return gauge->hold_ns + (gauge->held ? now - gauge->held_since : 0);
+}
+
+static uint64_t ready(const struct gauge *gauge, uint64_t now)
+{
+    return gauge->ready_ns + (gauge->ready ? now - gauge->ready_since : 0);
+}
+
+static struct window_point point_at(const struct gauge *gauge, uint64_t now,
+                                    const struct feed_stats *stats)
+{
+    return (struct window_point){.at = now,
+                                 .samples = gauge->samples,
+                                 .batches = gauge->batches,
+                                 .bytes = gauge->bytes,
+                                 .wait_ns = gauge_waited(gauge, now),
+                                 .hold_ns = gauge_holding(gauge, now),
+                                 .ready_ns = ready(gauge, now),
+                                 .work = stats->work};
 }
 
 void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
     memset(gauge, 0, sizeof *gauge);
     gauge->begun = gauge->last_take = now;
-    gauge_sample(gauge, now, stats);
+    const struct window_point point = point_at(gauge, now, stats);
+    window_begin(&gauge->window, &point);
+}
+
+/* Rows queue up behind storage too, while what was read at once is being decoded: where workers
+ * have run out of them again and again for some time, they are not what limits. */
+static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
+                                 const struct feed_stats *stats)
+{
+    enum gauge_cause cause = gauge_cause(stats);
+    bool dry = cause == GAUGE_DECODE && window_runs_dry(&gauge->window, now, &stats->work);
+    return dry ? GAUGE_STORAGE : cause;
 }
 
 void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
     if (!gauge->waiting_since)
         gauge->waiting_since = now;
-    gauge->cause_now = gauge_cause(stats);
+    gauge->cause_now = cause_of(gauge, now, stats);
 }
 
 void gauge_come(struct gauge *gauge, uint64_t now)
@@ -41,24 +71,58 @@ uint64_t gauge_waiting(const struct gauge *gauge, uint64_t now)
     return gauge->waiting_since && !gauge->came ? now - gauge->waiting_since : 0;
 }
 
-void gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns, uint32_t rows)
+void gauge_ready(struct gauge *gauge, uint64_t now, int more)
 {
-    uint64_t possible = now - gauge->last_take;
-    if (wait_ns > possible)
-        wait_ns = possible;
+    uint64_t before = ready(gauge, now);
+    gauge->ready += (uint32_t)more;
+    gauge->ready_ns = before;
+    gauge->ready_since = now;
+}
+
+static void count_stall(struct gauge *gauge, uint64_t wait_ns)
+{
+    struct gauge_stalls *stalls = &gauge->by_cause[gauge->cause_now];
+    stalls->count++;
+    stalls->wait_ns += wait_ns;
+    gauge->stalls++;
+    gauge->last_cause = gauge->cause_now;
+    if (wait_ns > gauge->longest_stall_ns)
+        gauge->longest_stall_ns = wait_ns;
+}
+
+/* Its messages may have been read late, several at once; but all waits fit into all time. */
+static uint64_t cut(const struct gauge *gauge, uint64_t now, uint64_t wait_ns)
+{
+    uint64_t since = now - gauge->last_take + LATE;
+    uint64_t left = now - gauge->begun - gauge->wait_ns;
+    uint64_t possible = since < left ? since : left;
+    return wait_ns < possible ? wait_ns : possible;
+}
+
+bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
+                const struct gauge_batch *batch)
+{
+    uint64_t since = now - gauge->last_take;
+    wait_ns = cut(gauge, now, wait_ns);
     gauge->wait_ns += wait_ns;
-    if (gauge->waiting_since && wait_ns > GAUGE_STALL_NS) {
-        gauge->stalls++;
-        gauge->last_cause = gauge->cause_now;
-        if (wait_ns > gauge->longest_stall_ns)
-            gauge->longest_stall_ns = wait_ns;
-    }
+    if (gauge->waiting_since && wait_ns > GAUGE_STALL_NS)
+        count_stall(gauge, wait_ns);
+    if (batch->rows)
+        waits_add(&gauge->waits, wait_ns);
     gauge->waiting_since = gauge->came = 0;
     gauge->last_take = now;
-    gauge->samples += rows;
-    gauge->batches += rows > 0;
+    gauge->samples += batch->rows;
+    gauge->batches += batch->rows > 0;
+    gauge->bytes += batch->bytes;
     if (!gauge->held++)
         gauge->held_since = now;
+    return window_take(&gauge->window, now, since > wait_ns ? since - wait_ns : 0);
+}
+
+void gauge_note(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
+{
+    const struct window_point point = point_at(gauge, now, stats);
+    window_note(&gauge->window, &point);
 }
 
 void gauge_release(struct gauge *gauge, uint64_t now)
@@ -67,90 +131,30 @@ void gauge_release(struct gauge *gauge, uint64_t now)
         gauge->hold_ns += now - gauge->held_since;
 }
 
-static struct gauge_point point_at(const struct gauge *gauge, uint64_t now,
-                                   const struct feed_stats *stats)
+void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
-    struct gauge_point point = {.at = now,
-                                .samples = gauge->samples,
-                                .batches = gauge->batches,
-                                .wait_ns = waited(gauge, now),
-                                .hold_ns = holding(gauge, now),
-                                .feed = *stats};
-    /* The feed counts a wait when it is over. */
-    if (stats->wait == FEED_WAITS_SLOT && now > stats->wait_since_ns)
-        point.feed.slot_wait_ns += now - stats->wait_since_ns;
-    return point;
-}
-
-void gauge_sample(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
-{
-    gauge->newest = (gauge->newest + 1) % GAUGE_POINTS;
-    gauge->points[gauge->newest] = point_at(gauge, now, stats);
-    if (gauge->npoints < GAUGE_POINTS)
-        gauge->npoints++;
     if (gauge_waiting(gauge, now))
-        gauge->cause_now = gauge_cause(stats);
-}
-
-/* Counters only grow; where one does not (a wait that was overestimated), the difference is 0. */
-static double grown(uint64_t from, uint64_t to)
-{
-    return to > from ? (double)(to - from) : 0;
-}
-
-static double share(double part, double whole)
-{
-    double value = whole > 0 ? part / whole : 0;
-    return value > 1 ? 1 : value;
+        gauge->cause_now = cause_of(gauge, now, stats);
 }
 
 double gauge_wait_share(const struct gauge *gauge, uint64_t now)
 {
-    return share((double)waited(gauge, now), grown(gauge->begun, now));
-}
-
-/* Items a second of busy time; over the whole run where the window has none. */
-static double rate(uint64_t items0, uint64_t items1, uint64_t busy0, uint64_t busy1)
-{
-    double items = grown(items0, items1), busy = grown(busy0, busy1);
-    if (items <= 0 || busy <= 0) {
-        items = (double)items1;
-        busy = (double)busy1;
-    }
-    return busy > 0 ? items * (double)CLOCK_SECOND / busy : 0;
+    uint64_t all = now - gauge->begun, part = gauge_waited(gauge, now);
+    return part < all ? (double)part / (double)all : all > 0;
 }
 
 void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stats *stats,
-                 struct gauge_rates *out)
+                 struct window_rates *out)
 {
-    memset(out, 0, sizeof *out);
-    if (!gauge->npoints)
-        return;
-    const struct gauge_point *old =
-        &gauge->points[(gauge->newest + GAUGE_POINTS - gauge->npoints + 1) % GAUGE_POINTS];
-    const struct gauge_point new = point_at(gauge, now, stats);
-    double window = grown(old->at, new.at);
-    if (window < (double)GAUGE_WINDOW_MIN)
-        return;
-    const struct feed_stats *a = &old->feed, *b = &new.feed;
-    double seconds = window / (double)CLOCK_SECOND;
-    out->window_s = seconds;
-    out->samples_per_s = grown(old->samples, new.samples) / seconds;
-    out->batches_per_s = grown(old->batches, new.batches) / seconds;
-    out->wait_share = share(grown(old->wait_ns, new.wait_ns), window);
-    out->hold_share = share(grown(old->hold_ns, new.hold_ns), window);
-    out->slot_wait_share = share(grown(a->slot_wait_ns, b->slot_wait_ns), window);
-    out->read_limit = rate(a->read_samples, b->read_samples, a->read_busy_ns, b->read_busy_ns);
-    out->read_busy = share(grown(a->read_busy_ns, b->read_busy_ns), window);
-    out->read_bytes_per_s = grown(a->read_bytes, b->read_bytes) / seconds;
-    out->decode_per_worker = rate(a->decoded, b->decoded, a->decode_busy_ns, b->decode_busy_ns);
-    out->decode_busy = grown(a->decode_busy_ns, b->decode_busy_ns) / window;
-    out->finish_busy = grown(a->finish_busy_ns, b->finish_busy_ns) / window;
+    const struct window_point point = point_at(gauge, now, stats);
+    window_rates(&gauge->window, &point, out);
 }
 
-double gauge_held_up(double slot_wait_share, double wait_share)
+double gauge_held_up(const struct window_rates *rates, double wait_share)
 {
-    return slot_wait_share < 1 - wait_share ? slot_wait_share : 1 - wait_share;
+    double least =
+        rates->slot_wait_share < rates->dry_share ? rates->slot_wait_share : rates->dry_share;
+    return least < 1 - wait_share ? least : 1 - wait_share;
 }
 
 enum gauge_cause gauge_cause(const struct feed_stats *stats)
@@ -178,7 +182,7 @@ enum gauge_cause gauge_last_cause(const struct gauge *gauge, uint64_t now,
                                   const struct feed_stats *stats)
 {
     bool stalls = gauge_waiting(gauge, now) > GAUGE_STALL_NS;
-    return stalls ? gauge_cause(stats) : gauge->last_cause;
+    return stalls ? cause_of(gauge, now, stats) : gauge->last_cause;
 }
 
 const char *gauge_cause_name(enum gauge_cause cause)
@@ -205,7 +209,8 @@ char *gauge_reason(const struct feed_stats *stats, uint64_t now, char *text, siz
                                         [FEED_WAITS_DECODE] = "waits for decoding",
                                         [FEED_WAITS_COPY] = "waits for copies to the GPU",
                                         [FEED_ENDED] = "has ended"};
-    double seconds = grown(stats->wait_since_ns, now) / (double)CLOCK_SECOND;
+    uint64_t lasts = stats->wait_since_ns < now ? now - stats->wait_since_ns : 0;
+    double seconds = (double)lasts / (double)CLOCK_SECOND;
     const char *what = stats->wait_what;
     char since[32] = "";
     if (seconds >= WAIT_WORTH_SAYING && stats->wait_since_ns)

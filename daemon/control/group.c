@@ -165,7 +165,7 @@ static void close_feed(struct group *group)
     totals->marks_used += stats.marks_used;
     totals->marks_wrong += stats.marks_wrong;
     totals->marks_kept += stats.marks_kept;
-    totals->decoded += stats.decoded;
+    feed_work_add(&totals->work, &stats.work);
     if (control->stopping)
         feed_keep(group->feed);
     control->nclosing++;

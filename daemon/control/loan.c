@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "control/session.h"
 
@@ -42,9 +43,22 @@ static void move_up(struct group *group)
         group->place = last->place;
 }
 
+static bool is_ready(enum loan_state state)
+{
+    return state == LOAN_DUE || state == LOAN_TOLD;
+}
+
+static void lend(struct session *session, uint32_t slot, enum loan_state state)
+{
+    int more = is_ready(state) - is_ready(session->lent[slot]);
+    session->lent[slot] = state;
+    if (more)
+        gauge_ready(&session->gauge, clock_ns(), more);
+}
+
 static void give_back(struct session *session, uint32_t slot)
 {
-    session->lent[slot] = LOAN_NONE;
+    lend(session, slot, LOAN_NONE);
     session->group->batches[slot].owing--;
 }
 
@@ -78,7 +92,7 @@ static void tell(struct session *session)
         struct feed_place at = it->batch.place;
         session->skipped += group_distance(group, session->expected, at);
         session->expected = (struct feed_place){at.epoch, at.step + 1};
-        session->lent[it->batch.slot] = LOAN_TOLD;
+        lend(session, it->batch.slot, LOAN_TOLD);
         session_announce(session, &it->batch, it->failure);
     }
 }
@@ -88,7 +102,7 @@ static void make_due(struct session *session, uint32_t slot, struct feed_place f
     struct loan *it = &session->group->batches[slot];
     if (session->lagging || !it->out || group_before(it->batch.place, from))
         return;
-    session->lent[slot] = LOAN_DUE;
+    lend(session, slot, LOAN_DUE);
     it->owing++;
 }
 
@@ -181,7 +195,7 @@ int loan_take(struct session *session, uint32_t slot, uint64_t generation)
     if (!it->held)
         feed_hold(session->group->feed, slot, generation);
     it->held = true;
-    session->lent[slot] = LOAN_HELD;
+    lend(session, slot, LOAN_HELD);
     pass(session, it->batch.place);
     free_slots(session->group);
     come_on(session);
@@ -209,8 +223,8 @@ uint32_t loan_seek(struct session *session, uint64_t epoch)
     for (uint32_t slot = 0; slot < group->params.slots; slot++) {
         struct loan *it = &group->batches[slot];
         if (session->lent[slot] == LOAN_HELD)
-            session->lent[slot] = LOAN_KEPT;
-        else if (session->lent[slot] == LOAN_DUE || session->lent[slot] == LOAN_TOLD)
+            lend(session, slot, LOAN_KEPT);
+        else if (is_ready(session->lent[slot]))
             give_back(session, slot);
         it->out &= it->held; /* else the feed drops it */
     }

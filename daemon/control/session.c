@@ -171,7 +171,15 @@ void session_take(struct session *session, uint64_t id, const Dlp__Take *take)
         return;
     }
     const struct loan *it = &session->group->batches[take->slot];
-    gauge_take(&session->gauge, clock_ns(), take->wait_ns, it->failure ? 0 : it->batch.rows);
+    struct gauge_batch batch = {0};
+    if (!it->failure)
+        batch = (struct gauge_batch){it->batch.rows, it->batch.bytes};
+    uint64_t now = clock_ns();
+    if (!gauge_take(&session->gauge, now, take->wait_ns, &batch))
+        return;
+    struct feed_stats stats;
+    feed_get_stats(session->group->feed, &stats);
+    gauge_note(&session->gauge, now, &stats);
 }
 
 static void leave(struct session *session, uint64_t id, const char *why)

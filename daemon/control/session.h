@@ -56,6 +56,7 @@ struct session {
     bool probe;
     char started[PLACE_WORDS_MAX]; /* where it began and why; "" until it streams */
     uint64_t attached;             /* ns */
+    uint64_t number;               /* of this attachment, of all since the daemon's start */
     struct admit *admit;
     uint8_t gpu[UPLOADERS_UUID]; /* that it asks for */
     int port;                    /* of its group's feed that it has entered; -1 = none */

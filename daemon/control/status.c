@@ -12,6 +12,7 @@
 #include "control/census.h"
 #include "control/group.h"
 #include "control/heartbeat.h"
+#include "control/status_client.h"
 #include "control/vacancy.h"
 #include "proto/frames.h"
 
@@ -22,6 +23,7 @@
 
 struct feed_view {
     Dlp__FeedStatus status;
+    struct stages_status stages;
     char notes[NOTES_A_FEED][DLP_TEXT_MAX];
     char *list[NOTES_A_FEED];
     char verdict[VERDICT_TEXT_MAX];
@@ -41,30 +43,6 @@ static const char *state_name(const struct session *session)
     default: /* detached or gone; its threads and memory go */
         return "closing";
     }
-}
-
-static void fill_gauge(const struct census *census, struct view *view)
-{
-    const struct gauge *gauge = &view->session->gauge;
-    Dlp__ClientStatus *out = &view->status;
-    out->samples_per_s = view->rates.samples_per_s;
-    out->bytes_per_s = view->stats.batches ? view->rates.batches_per_s * (double)view->stats.bytes /
-                                                 (double)view->stats.batches
-                                           : 0;
-    out->wait_share = view->rates.wait_share;
-    out->hold_share = view->rates.hold_share;
-    out->slots_held_share = census_slots_held(census, view);
-    out->window_s = view->rates.window_s;
-    out->read_limit = view->rates.read_limit;
-    out->read_bytes_per_s = view->rates.read_bytes_per_s;
-    out->decode_per_worker = view->rates.decode_per_worker;
-    out->decode_limit = census_decode_limit(census, view);
-    out->stalls = gauge->stalls;
-    out->longest_stall_ns = gauge->longest_stall_ns;
-    out->last_cause = (char *)gauge_cause_name(gauge_last_cause(gauge, census->now, &view->stats));
-    out->waiting_ns = gauge_waiting(gauge, census->now);
-    out->samples = gauge->samples;
-    out->batches = gauge->batches;
 }
 
 /* Batches that the client may take, and those that it has taken and not given back. */
@@ -164,12 +142,13 @@ static void fill_client(const struct census *census, struct view *view)
     out->started = (char *)session->started;
     out->idle_ns = census->now - session->heard;
     out->attached_ns = census->now - session->attached;
+    out->number = session->number;
     if (session->admit)
         out->reason =
             dlp_escape(admit_waits_for(session->admit), view->reason, sizeof view->reason);
     if (!view->feed)
         return;
-    fill_gauge(census, view);
+    status_client_figures(census, view);
     fill_stream_figures(census, view);
 }
 
@@ -191,61 +170,73 @@ static void fill_clients(struct census *census)
         judge_client(census, &census->views[i]);
 }
 
-static void add_stream(const struct view *view, Dlp__FeedStatus *out)
+static void add_stream(const struct view *view, struct stages *sum, Dlp__FeedStatus *out)
 {
-    const struct gauge_rates *rates = &view->rates;
+    const struct window_rates *rates = &view->rates;
     if (view->session->state == SESSION_STREAMING) { /* else among the past ones */
         out->bad += view->stats.bad;
         out->damaged += view->stats.damaged;
         out->marks_used += view->stats.marks_used;
         out->marks_wrong += view->stats.marks_wrong;
         out->marks_kept += view->stats.marks_kept;
-        out->decoded += view->stats.decoded;
+        feed_work_add(&sum->work, &view->stats.work);
     }
-    out->read_busy += rates->read_busy;
-    out->handoff_busy += rates->finish_busy;
-    out->decode_busy += rates->decode_busy;
-    out->decode_per_worker += rates->decode_per_worker * rates->decode_busy;
+    stages_add(sum, rates, &view->stats);
+    double decoding = rates->decode_busy + rates->augment_busy;
+    out->decode_busy += decoding;
+    out->decode_per_worker += rates->decode_per_worker * decoding;
     out->read_bytes_per_s += rates->read_bytes_per_s;
     out->samples_per_s += rates->samples_per_s;
-    out->read_limit += rates->read_limit;
     if (rates->window_s > out->window_s)
         out->window_s = rates->window_s;
 }
 
-/* Sums over the feed's streams become shares and rates of the feed. */
-static void fill_feed_rates(const struct census *census, uint32_t number, Dlp__FeedStatus *out)
+static void fill_past(const struct control_totals *past, Dlp__FeedStatus *out)
 {
-    const struct control_totals *past = &census->control->totals[number];
-    uint64_t held = 0, target = 0;
-    uint32_t streams = 0;
     out->bad = past->bad;
     out->damaged = past->damaged;
     out->marks_used = past->marks_used;
     out->marks_wrong = past->marks_wrong;
     out->marks_kept = past->marks_kept;
-    out->decoded = past->decoded;
     out->skipped = past->skipped;
     out->lag_detached = past->lag_detached;
+}
+
+/* Sums over the feed's streams become shares and rates of the feed. */
+static void fill_shares(const struct census *census, const struct stages *sum, Dlp__FeedStatus *out)
+{
+    double decoding = out->decode_busy;
+    out->decode_per_worker = decoding > 0 ? out->decode_per_worker / decoding : 0;
+    out->read_busy = sum->streams ? sum->read_busy / sum->streams : 0;
+    out->read_limit = sum->read_limit;
+    out->decode_busy /= census->workers;
+    out->handoff_busy = sum->finish.busy / census->workers;
+    out->shuffle_fill =
+        sum->shuffle_target ? (double)sum->shuffle_held / (double)sum->shuffle_target : 0;
+    out->decoded = sum->work.decoded;
+    out->read_bytes = sum->work.read_bytes;
+    out->read_errors = sum->work.read_errors;
+}
+
+static void fill_feed_rates(const struct census *census, uint32_t number, struct feed_view *feed)
+{
+    const struct control_totals *past = &census->control->totals[number];
+    Dlp__FeedStatus *out = &feed->status;
+    struct stages sum = {.work = past->work, .workers = census_workers_left_to(census, number)};
+    fill_past(past, out);
     for (uint32_t i = 0; i < census->count; i++) {
         const struct view *view = &census->views[i];
         if (view->session->feed_number != number)
             continue;
         out->clients++;
         out->skipped += view->session->skipped;
-        if (!view->counts)
-            continue;
-        streams++;
-        held += view->stats.shuffle_held;
-        target += view->stats.shuffle_target;
-        add_stream(view, out);
+        if (view->counts)
+            add_stream(view, &sum, out);
     }
-    double decoding = out->decode_busy;
-    out->decode_per_worker = decoding > 0 ? out->decode_per_worker / decoding : 0;
-    out->read_busy = streams ? out->read_busy / streams : 0;
-    out->decode_busy /= census->workers;
-    out->handoff_busy /= census->workers;
-    out->shuffle_fill = target ? (double)held / (double)target : 0;
+    fill_shares(census, &sum, out);
+    stages_fill(&sum, &feed->stages);
+    out->stages = feed->stages.list;
+    out->n_stages = STAGES;
 }
 
 static void add_feed_note(struct feed_view *view, const char *text)
@@ -329,7 +320,7 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     Dlp__FeedStatus *out = &view->status;
     dlp__feed_status__init(out);
     out->name = control->options.feeds[number]->name;
-    fill_feed_rates(census, number, out);
+    fill_feed_rates(census, number, view);
     judge_feed(census, number, view);
     if (!dataset)
         return;

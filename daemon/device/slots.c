@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 
 struct slot {
@@ -95,9 +94,8 @@ static int wait_free(struct slots *slots, uint32_t *slot)
     }
 }
 
-int slots_take(struct slots *slots, uint32_t *slot, uint64_t *waited_ns)
+int slots_take(struct slots *slots, uint32_t *slot)
 {
-    uint64_t begin = clock_ns();
     pthread_mutex_lock(&slots->mutex);
     int code = wait_free(slots, slot);
     if (code == 0) {
@@ -105,7 +103,6 @@ int slots_take(struct slots *slots, uint32_t *slot, uint64_t *waited_ns)
         slots->slots[*slot].generation = ++slots->generation;
     }
     pthread_mutex_unlock(&slots->mutex);
-    *waited_ns = clock_ns() - begin;
     return code;
 }
 

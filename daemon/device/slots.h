@@ -26,9 +26,8 @@ void slots_free(struct slots *slots);
 
 void slots_reserved(struct slots *slots, uint32_t slot); /* RESERVING -> FREE */
 /* Blocks until a slot is FREE and makes it FILLING with a new generation; -ECANCELED after
- * slots_cancel; -EAGAIN once after slots_nudge where there is none. *waited_ns: how long it took.
- */
-int slots_take(struct slots *slots, uint32_t *slot, uint64_t *waited_ns);
+ * slots_cancel; -EAGAIN once after slots_nudge where there is none. */
+int slots_take(struct slots *slots, uint32_t *slot);
 void slots_cancel(struct slots *slots); /* wakes the reader for good */
 void slots_interrupt(struct slots *slots,
                      bool on);         /* slots_take returns -EINTR while on: the reader has news */

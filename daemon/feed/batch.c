@@ -151,16 +151,15 @@ static void write_flags(struct batch *batch)
 void batch_finish(struct batch *batch)
 {
     const struct recipe *recipe = batch->recipe;
-    uint64_t begin = clock_ns();
     uint64_t bytes = 0;
     replace_bad_rows(batch);
     write_flags(batch);
     for (uint32_t f = 0; f < recipe->layout.nfields; f++)
         bytes += is_ragged(batch, f) ? pack(batch, f)
                                      : batch->count * recipe->layout.fields[f].row_bytes;
+    batch->bytes = bytes;
     tally_add(&recipe->tally->samples, batch->count);
     tally_add(&recipe->tally->batches, 1);
     tally_add(&recipe->tally->bytes, bytes);
     tally_add(&recipe->tally->bad, batch->bad);
-    tally_add(&recipe->tally->finish_busy_ns, clock_ns() - begin);
 }

@@ -56,6 +56,7 @@ struct batch {
     _Atomic bool is_void;  /* another epoch was chosen: rows need no work */
     bool landed;           /* under the belt's mutex */
     uint32_t valid, bad;   /* set by batch_finish; bad without repeated rows */
+    uint64_t bytes;        /* of its rows, set by batch_finish */
     uint64_t *lengths;     /* of ragged rows: [ragged field][row], batch rows apart */
     struct row rows[];
 };

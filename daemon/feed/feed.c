@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -23,8 +24,12 @@ static bool run_row(void *context, void *item, struct decoder *decoder)
 
 static void rows_done(void *context, void **items, uint32_t count, uint64_t ns)
 {
-    (void)context;
-    row_done(items, count, ns);
+    struct feed *feed = context;
+    uint64_t begin = clock_ns();
+    tally_add(&feed->tally.decode_ns, ns);
+    tally_pop(&feed->tally, count, begin);
+    row_done(items, count);
+    tally_add(&feed->tally.finish_ns, clock_ns() - begin);
 }
 
 static void drop_row(void *context, void *item)
@@ -169,6 +174,7 @@ static void end_work(struct feed *feed)
     arena_free(feed->arena);
     ferry_free(feed->ferry);
     dataset_unref(feed->recipe.dataset);
+    delay_free(&feed->recipe.delay);
 }
 
 static void free_rest(struct feed *feed)
@@ -227,7 +233,7 @@ int feed_open(const struct feed_params *params, struct feed **out, struct error 
     pthread_mutex_init(&feed->mutex, NULL);
     sem_init(&feed->go, 0, 0);
     sem_init(&feed->end, 0, 0);
-    tally_wait(&feed->tally, FEED_RUNS, NULL);
+    phases_begin(&feed->tally.reader, FEED_RUNS);
     set_recipe(feed);
     code = take_memory(feed, err);
     if (code == 0)

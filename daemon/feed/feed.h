@@ -28,6 +28,7 @@ struct feed_batch {
     uint64_t generation;
     struct feed_place place;
     uint32_t rows, valid;
+    uint64_t bytes;
 };
 
 /* Loop thread. After `closed` none comes any more. */

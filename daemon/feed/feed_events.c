@@ -149,7 +149,8 @@ static void hand_out(struct feed *feed, struct batch *batch)
     struct feed_batch out = {.slot = batch->slot,
                              .generation = batch->generation,
                              .place = batch->place,
-                             .rows = batch->count};
+                             .rows = batch->count,
+                             .bytes = batch->bytes};
     uint64_t round = belt_round(feed->belt);
     if (atomic_load(&batch->lost)) /* those after it may be there already */
         tell_of_losses(feed);

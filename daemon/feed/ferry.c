@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "device/staging.h"
 #include "feed/belt.h"
@@ -28,6 +29,8 @@ struct ferry {
     /* Under the mutex. */
     uint32_t nports, announced;
     uint32_t under_way; /* copies */
+    uint64_t since;     /* at which the first of them was begun */
+    uint64_t copy_ns;   /* in which there were some, until then */
     uint32_t alive;     /* ports that are not lost, a bit each */
 };
 
@@ -166,10 +169,9 @@ static int renew(struct ferry *ferry, uint32_t berth)
 
 int ferry_board(struct ferry *ferry, struct batch *batch)
 {
-    uint64_t waited;
     int code;
     do {
-        code = slots_take(ferry->berths, &batch->berth, &waited);
+        code = slots_take(ferry->berths, &batch->berth);
     } while (code == 0 && renew(ferry, batch->berth) < 0);
     if (code == 0)
         batch->memory = staging_slot(ferry->staging, batch->berth);
@@ -231,7 +233,8 @@ static void copied(struct upload *upload, const struct error *err)
     if (atomic_fetch_sub(&batch->crosses, 1) == 1)
         land(ferry, batch);
     pthread_mutex_lock(&ferry->mutex);
-    ferry->under_way--;
+    if (--ferry->under_way == 0)
+        ferry->copy_ns += clock_ns() - ferry->since;
     pthread_cond_signal(&ferry->rests);
     pthread_mutex_unlock(&ferry->mutex);
 }
@@ -242,6 +245,8 @@ static uint32_t set_out(struct ferry *ferry, struct batch *batch)
     pthread_mutex_lock(&ferry->mutex);
     uint32_t ports = atomic_load(&batch->is_void) ? 0 : batch->ports & ferry->alive;
     uint32_t count = (uint32_t)__builtin_popcount(ports);
+    if (count && !ferry->under_way)
+        ferry->since = clock_ns();
     ferry->under_way += count;
     atomic_store(&batch->lost, batch->ports & ~ferry->alive);
     pthread_mutex_unlock(&ferry->mutex);
@@ -265,6 +270,17 @@ void ferry_carry(struct ferry *ferry, struct batch *batch)
                                      .done = copied};
         uploader_copy(ferry->ports[port].uploader, &it->upload);
     }
+}
+
+void ferry_figures(struct ferry *ferry, uint64_t now, struct feed_stats *out)
+{
+    pthread_mutex_lock(&ferry->mutex);
+    out->work.copy_ns = ferry->copy_ns;
+    if (ferry->under_way && now > ferry->since)
+        out->work.copy_ns += now - ferry->since;
+    out->copies = ferry->under_way;
+    out->copies_room = ferry->nberths;
+    pthread_mutex_unlock(&ferry->mutex);
 }
 
 void ferry_lend(struct ferry *ferry, uint32_t port, struct borrower *borrower)

@@ -53,6 +53,9 @@ void ferry_cancel(struct ferry *ferry);
 /* The batch is complete, or void: it lands, at once or later, on any thread. */
 void ferry_carry(struct ferry *ferry, struct batch *batch);
 
+/* Any thread: how long copies have been under way, how many batches are, of how many. */
+void ferry_figures(struct ferry *ferry, uint64_t now, struct feed_stats *out);
+
 /* arena_cuda_lend. */
 void ferry_lend(struct ferry *ferry, uint32_t port, struct borrower *borrower);
 /* Waits for what is under way. No thread boards or carries any more. Helper thread. */

@@ -46,7 +46,6 @@ struct fetch {
     size_t npieces;
     struct crew *crew;
     unsigned slow;         /* pieces up to QUICK_PIECES; 0 = storage is quick */
-    uint64_t since;        /* storage is waited for */
     bool lacked;           /* descriptors: it has been said */
     _Atomic bool waited;   /* a read did, in this run */
     uint32_t *closed;      /* shards to be opened; room for handles_room */
@@ -166,25 +165,11 @@ static void begin_storage(struct fetch *fetch, uint32_t shard)
 {
     tally_wait(fetch->recipe->tally, FEED_WAITS_STORAGE,
                dataset_shard_path(fetch->recipe->dataset, shard));
-    fetch->since = clock_ns();
-}
-
-static void count_busy(struct fetch *fetch)
-{
-    tally_add(&fetch->recipe->tally->read_busy_ns, clock_ns() - fetch->since);
 }
 
 static void end_storage(struct fetch *fetch)
 {
-    count_busy(fetch);
     tally_wait(fetch->recipe->tally, FEED_RUNS, NULL);
-}
-
-/* Within: another shard is what is waited for. */
-static void wait_shard(struct fetch *fetch, uint32_t shard)
-{
-    count_busy(fetch);
-    begin_storage(fetch, shard);
 }
 
 /* How often this thread has slept: what is in the page cache is read without, and time would tell
@@ -196,6 +181,14 @@ static uint64_t sleeps(void)
     return (uint64_t)usage.ru_nvcsw;
 }
 
+static uint64_t asked(const struct fetch *fetch, size_t begin, size_t end)
+{
+    uint64_t bytes = 0;
+    for (size_t i = begin; i < end; i++)
+        bytes += fetch->reads[i].size;
+    return bytes;
+}
+
 static void read_piece(void *context, size_t number)
 {
     struct fetch *fetch = context;
@@ -203,7 +196,8 @@ static void read_piece(void *context, size_t number)
     if (atomic_load(fetch->interrupted))
         return;
     uint64_t before = sleeps();
-    delay_read(&fetch->recipe->delay, fetch->wants[piece->begin].sample->id);
+    delay_read(&fetch->recipe->delay, fetch->wants[piece->begin].sample->id,
+               asked(fetch, piece->begin, piece->end));
     shard_read(piece->shard, &fetch->reads[piece->begin], piece->end - piece->begin);
     if (sleeps() != before)
         atomic_store(&fetch->waited, true);
@@ -263,12 +257,10 @@ static void warn(struct fetch *fetch, const char *path)
                 fetch->recipe->spec->name, path, (uint64_t)limit.rlim_cur);
 }
 
-/* The reader says that it waits, until wait_shard. */
+/* The reader says that it waits, until begin_storage. */
 static void begin_shortage(struct fetch *fetch, uint32_t shard)
 {
     const char *path = dataset_shard_path(fetch->recipe->dataset, shard);
-    count_busy(fetch);
-    fetch->since = clock_ns();
     tally_wait(fetch->recipe->tally, FEED_WAITS_DESCRIPTOR, path);
     warn(fetch, path);
 }
@@ -288,7 +280,7 @@ static struct shard *open_patiently(struct fetch *fetch, uint32_t number, struct
     begin_shortage(fetch, number);
     while (!shard && lacks_descriptors(err->code) && wait_descriptor(fetch))
         shard = handles_get(fetch->handles, number, err);
-    wait_shard(fetch, number);
+    begin_storage(fetch, number);
     return shard;
 }
 
@@ -311,7 +303,7 @@ static void read_lacking(struct fetch *fetch)
         begin_shortage(fetch, shard);
         while (lacks_some(fetch, piece) && wait_descriptor(fetch))
             read_piece(fetch, p);
-        wait_shard(fetch, shard);
+        begin_storage(fetch, shard);
     }
 }
 
@@ -329,6 +321,8 @@ static bool add_group(struct fetch *fetch, size_t begin, size_t end)
         handles_clear(fetch->handles);
         shard = open_patiently(fetch, shard_of(&fetch->wants[begin]), &err);
     }
+    if (!shard)
+        tally_add(&fetch->recipe->tally->read_errors, 1);
     if (!shard)
         fail_all(&fetch->wants[begin], end - begin, &err);
     else if (fetch->slow)
@@ -349,7 +343,7 @@ static void open_one(void *context, size_t number)
 static void wait_opening(void *context, size_t number)
 {
     struct fetch *fetch = context;
-    wait_shard(fetch, fetch->closed[number]);
+    begin_storage(fetch, fetch->closed[number]);
 }
 
 /* What cannot be opened now is left to add_group, which says why. */
@@ -375,7 +369,7 @@ static void open_many(struct fetch *fetch, size_t begin, uint32_t most)
 static void wait_piece(void *context, size_t number)
 {
     struct fetch *fetch = context;
-    wait_shard(fetch, shard_of(&fetch->wants[fetch->pieces[number].begin]));
+    begin_storage(fetch, shard_of(&fetch->wants[fetch->pieces[number].begin]));
 }
 
 static void note_waits(struct fetch *fetch)
@@ -424,23 +418,37 @@ static void set_reads(struct fetch *fetch)
 /* In their order, whatever that of the reads was. */
 static void judge_all(struct fetch *fetch)
 {
-    for (size_t i = 0; i < fetch->count; i++)
+    uint64_t errors = 0;
+    for (size_t i = 0; i < fetch->count; i++) {
+        errors += fetch->reads[i].error != 0;
         judge(&fetch->wants[i], &fetch->reads[i]);
+    }
+    tally_add(&fetch->recipe->tally->read_errors, errors);
 }
 
-void fetch_run(struct fetch *fetch)
+static void run(struct fetch *fetch)
 {
-    tally_add(&fetch->recipe->tally->read_samples, fetch->samples);
-    fetch->samples = 0;
+    _Atomic uint64_t *queued = &fetch->recipe->tally->bytes_queued;
     if (fetch->count == 0)
         return;
     qsort(fetch->wants, fetch->count, sizeof *fetch->wants, compare);
     set_reads(fetch);
-    for (size_t i = 0; i < fetch->count && !atomic_load(fetch->interrupted);)
-        i = run_some(fetch, i);
+    tally_set(queued, asked(fetch, 0, fetch->count));
+    for (size_t i = 0, next; i < fetch->count && !atomic_load(fetch->interrupted); i = next) {
+        next = run_some(fetch, i);
+        tally_sub(queued, asked(fetch, i, next));
+    }
+    tally_set(queued, 0);
     if (!atomic_load(fetch->interrupted))
         judge_all(fetch);
     fetch->count = 0;
+}
+
+void fetch_run(struct fetch *fetch)
+{
+    run(fetch);
+    tally_read(fetch->recipe->tally, fetch->samples);
+    fetch->samples = 0;
 }
 
 bool fetch_waits(const struct fetch *fetch)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/plural.h"
 #include "base/thread.h"
@@ -170,10 +171,9 @@ static bool fetch_missing(struct reader *reader, struct batch *batch)
 /* With the last row done the batch is no longer the reader's. */
 static void fill(struct reader *reader, uint32_t count)
 {
-    uint64_t begin = clock_ns();
     for (uint32_t i = 0; i < count; i++)
         row_run(reader->items[i], NULL);
-    row_done(reader->items, count, clock_ns() - begin);
+    row_done(reader->items, count);
 }
 
 /* Rows with their sample go to the workers; those of a void batch without. */
@@ -187,11 +187,12 @@ static void push(struct reader *reader, struct batch *batch, bool all)
         row->pushed = true;
         reader->items[count++] = row;
     }
-    tally_add(&reader->params.recipe->tally->rows_queued, count);
-    if (count && reader->fills)
+    if (count && reader->fills) {
         fill(reader, count);
-    else if (count)
+    } else if (count) {
+        tally_push(reader->params.recipe->tally, count);
         workers_push(reader->params.queue, reader->items, count);
+    }
 }
 
 static uint64_t bytes_of(const struct batch *batch)
@@ -228,12 +229,9 @@ static void shed(struct reader *reader)
 
 static int wait_slot(struct reader *reader, uint32_t *slot)
 {
-    struct tally *tally = reader->params.recipe->tally;
     int code;
     do {
-        uint64_t waited;
-        code = slots_take(reader->params.slots, slot, &waited);
-        tally_add(&tally->slot_wait_ns, waited);
+        code = slots_take(reader->params.slots, slot);
         if (code == -EAGAIN && ration_pressed(reader->params.ration))
             shed(reader);
     } while (code == -EAGAIN);
@@ -372,6 +370,7 @@ static void wait_news(struct reader *reader)
     while (!reader->seeks && !reader->stops)
         pthread_cond_wait(&reader->news, &reader->mutex);
     pthread_mutex_unlock(&reader->mutex);
+    tally_wait(reader->params.recipe->tally, FEED_RUNS, NULL);
 }
 
 static void wait_start(struct reader *reader)
@@ -386,6 +385,7 @@ static void *reader_main(void *context)
 {
     struct reader *reader = context;
     wait_start(reader);
+    tally_begin(reader->params.recipe->tally);
     while (take_news(reader)) {
         if (!find_step(reader)) {
             wait_news(reader);

@@ -50,6 +50,7 @@ static bool do_image(struct row *row, uint32_t field, const struct sample_part *
         return true;
     }
     tally_add(&recipe->tally->damaged, result.damaged);
+    tally_add(&recipe->tally->augment_ns, result.transform_ns);
     if (place->shape == LAYOUT_NONE)
         return true;
     int32_t *shape = layout_shape(&recipe->layout, batch->memory, field, row->number);
@@ -132,8 +133,13 @@ static bool do_fields(struct row *row, struct decoder *decoder)
 
 bool row_run(struct row *row, struct decoder *decoder)
 {
-    return atomic_load_explicit(&row->batch->is_void, memory_order_relaxed) ||
-           do_fields(row, decoder);
+    const struct delay *delay = &row->batch->recipe->delay;
+    if (atomic_load_explicit(&row->batch->is_void, memory_order_relaxed))
+        return true;
+    uint64_t begin = delay_row_begin(delay);
+    bool done = do_fields(row, decoder);
+    delay_row_end(delay, begin);
+    return done;
 }
 
 static void end_rows(struct batch *batch, uint32_t count)
@@ -152,9 +158,8 @@ static struct batch *batch_of(const void *row)
     return ((const struct row *)row)->batch;
 }
 
-void row_done(void **rows, uint32_t count, uint64_t ns)
+void row_done(void **rows, uint32_t count)
 {
-    struct tally *tally = batch_of(rows[0])->recipe->tally;
     struct sample_refund refund = {0};
     for (uint32_t i = 0; i < count; i++) {
         struct row *row = rows[i];
@@ -162,8 +167,6 @@ void row_done(void **rows, uint32_t count, uint64_t ns)
         row->sample = NULL;
     }
     sample_give_refund(&refund);
-    tally_sub(&tally->rows_queued, count);
-    tally_add(&tally->decode_busy_ns, ns);
     for (uint32_t end, i = 0; i < count; i = end) {
         struct batch *batch = batch_of(rows[i]);
         for (end = i + 1; end < count && batch_of(rows[end]) == batch;)

@@ -10,8 +10,8 @@
  * memory that another has now, it is to be run again. */
 bool row_run(struct row *row, struct decoder *decoder);
 /* Of rows of one feed that were run, in step order: frees their samples, and finishes the batches
- * of which they were the last. They took ns. */
-void row_done(void **rows, uint32_t count, uint64_t ns);
+ * of which they were the last. */
+void row_done(void **rows, uint32_t count);
 /* Of a feed that ends: the row is not done. */
 void row_drop(struct row *row);
 

@@ -6,19 +6,21 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "feed/feed.h"
+#include "feed/phases.h"
 
 struct tally {
     _Atomic uint64_t samples, batches, bytes;
     _Atomic uint64_t bad, damaged, dropped;
     _Atomic uint64_t marks_used, marks_wrong, marks_kept;
-    _Atomic uint64_t read_busy_ns, read_bytes, read_samples;
-    _Atomic uint64_t decode_busy_ns, decoded, finish_busy_ns, slot_wait_ns;
-    _Atomic uint64_t shuffle_held, shuffle_target, rows_queued;
-    _Atomic int wait; /* enum feed_wait: what the reader is at */
-    _Atomic uint64_t wait_since_ns;
-    _Atomic(const char *) wait_what; /* lives as long as the feed */
+    _Atomic uint64_t read_bytes, read_errors, bytes_queued;
+    _Atomic uint64_t decode_ns, augment_ns, decoded, finish_ns;
+    _Atomic uint64_t shuffle_held, shuffle_target;
+    _Atomic uint64_t rows_queued, dry_since, dry_ns; /* dry: none is */
+    struct phases reader;                            /* enum feed_wait: what it is at */
+    struct {                                         /* struct feed_reads */
+        _Atomic uint64_t at, count, samples, bytes, busy_ns;
+    } reads;
 };
 
 static inline void tally_add(_Atomic uint64_t *figure, uint64_t more)
@@ -31,6 +33,11 @@ static inline void tally_sub(_Atomic uint64_t *figure, uint64_t less)
     atomic_fetch_sub_explicit(figure, less, memory_order_relaxed);
 }
 
+static inline void tally_set(_Atomic uint64_t *figure, uint64_t value)
+{
+    atomic_store_explicit(figure, value, memory_order_relaxed);
+}
+
 static inline uint64_t tally_get(const _Atomic uint64_t *figure)
 {
     return atomic_load_explicit(figure, memory_order_relaxed);
@@ -39,9 +46,16 @@ static inline uint64_t tally_get(const _Atomic uint64_t *figure)
 /* Reader thread only. */
 static inline void tally_wait(struct tally *tally, enum feed_wait wait, const char *what)
 {
-    atomic_store(&tally->wait_since_ns, clock_ns());
-    atomic_store(&tally->wait_what, what);
-    atomic_store(&tally->wait, (int)wait);
+    phases_enter(&tally->reader, wait, what);
 }
+
+/* Reader thread only: its time counts from now on. */
+void tally_begin(struct tally *tally);
+/* Reader thread only: so many samples have been taken in since the last call. */
+void tally_read(struct tally *tally, uint64_t samples);
+
+/* Rows come to be decoded, reader thread only; they are done, any thread. */
+void tally_push(struct tally *tally, uint32_t rows);
+void tally_pop(struct tally *tally, uint32_t rows, uint64_t now);
 
 #endif

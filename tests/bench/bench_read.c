@@ -317,7 +317,7 @@ static struct figures measure(struct way *way, uint64_t batches)
     struct usage reader = usage_of("reader");
     uint64_t calls_ = calls, advices_ = advices, start = clock_ns();
     take_batches(way, batches);
-    while (atomic_load(&way->tally.wait) != FEED_WAITS_SLOT)
+    while (atomic_load(&way->tally.reader.at) != FEED_WAITS_SLOT)
         usleep(200);
     uint64_t wall = clock_ns() - start;
     read = tally_get(&way->tally.read_bytes) - read;

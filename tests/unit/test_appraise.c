@@ -14,6 +14,7 @@ static struct group group;
 static struct view views[CLIENTS];
 static struct census census;
 static struct verdict_input input;
+static Dlp__StageStatus copy_stage, *copy_only[] = {&copy_stage};
 static struct feed_spec spec = {.name = (char *)"train"};
 static struct feed_spec *const feeds[] = {&spec, &spec};
 static const struct control control = {.options = {.feeds = feeds, .nfeeds = 2}};
@@ -31,6 +32,7 @@ static void setup(void)
         views[i].session = &sessions[i];
         views[i].rates.decode_busy = 1;
         views[i].rates.finish_busy = 0.1;
+        views[i].rates.finish_rate = 4200;
         Dlp__ClientStatus *client = &views[i].status;
         dlp__client_status__init(client);
         client->pid = i + 1;
@@ -42,7 +44,12 @@ static void setup(void)
         client->read_bytes_per_s = 50e6;
         client->last_cause = (char *)"decode";
         client->window_s = 5;
+        client->stages = copy_only;
+        client->n_stages = 1;
     }
+    dlp__stage_status__init(&copy_stage);
+    copy_stage.name = (char *)"copy";
+    copy_stage.limit = 8400;
     census = (struct census){
         .control = &control, .views = views, .count = CLIENTS, .workers = 2, .cpus = 4};
 }
@@ -64,7 +71,7 @@ START_TEST(a_client_has_its_own_figures)
     appraise_client(&census, &views[0], &input);
     ck_assert_double_eq(input.samples_per_s, 420);
     ck_assert_double_eq(input.decode_limit, 420);
-    ck_assert_double_eq(input.copy_limit, 8400); /* at 5 % of the two workers */
+    ck_assert_double_eq(input.copy_limit, 8400);
     ck_assert_uint_eq(input.workers, 2);
     ck_assert_uint_eq(input.cpus, 4);
     ck_assert_double_eq_tol(input.demand, 600, 1e-9);
@@ -96,8 +103,8 @@ START_TEST(a_feed_has_the_sum_of_its_clients)
     ck_assert_double_eq(input.samples_per_s, 840);
     ck_assert_double_eq(input.read_limit, 10000);
     ck_assert_double_eq(input.read_bytes_per_s, 100e6);
-    ck_assert_double_eq(input.decode_per_worker, 350); /* by the time spent */
-    ck_assert_double_eq(input.copy_limit, 8400);
+    ck_assert_double_eq(input.decode_per_worker, 350);     /* by the time spent */
+    ck_assert_double_eq_tol(input.copy_limit, 8400, 1e-6); /* by the two workers */
     ck_assert_double_eq_tol(input.wait_share, 0.4, 1e-9);
     ck_assert_double_eq_tol(input.demand, 600 + 840, 1e-9);
     ck_assert_double_eq(input.window_s, 3);

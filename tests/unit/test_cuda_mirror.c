@@ -27,7 +27,7 @@ static uint64_t decoded(const struct gtr *of)
 {
     struct feed_stats stats;
     feed_get_stats(of->peer->session->group->feed, &stats);
-    return stats.decoded;
+    return stats.work.decoded;
 }
 
 /* Who is ahead gets nothing before the other is there too. */

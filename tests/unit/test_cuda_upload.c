@@ -131,7 +131,6 @@ static void lends(int peer)
 {
     int other;
     uint32_t slot;
-    uint64_t waited;
     struct copy copy;
     struct staging *staging;
     pid_t pid = crig_spawn("client", NULL, &other);
@@ -145,7 +144,7 @@ static void lends(int peer)
     check_node(staging);
     struct arena_cuda *arena = lend(other);
     for (unsigned n = 0; n < BATCHES; n++) {
-        NEED(slots_take(staging_slots(staging), &slot, &waited) == 0);
+        NEED(slots_take(staging_slots(staging), &slot) == 0);
         memset(staging_slot(staging, slot), (int)n + 1, SLOT_BYTES);
         begin_copy(&copy, arena_cuda_slot(arena, n % SLOTS), staging_slot(staging, slot));
         end_copy(&copy);

@@ -1,5 +1,6 @@
 /* feed/fetch.c: the same bytes and the same faults whether reads are done one after the other or,
  * where storage makes them wait, many at a time; with few descriptors too. */
+#include "base/clock.h"
 #include "feed/fetch.h"
 
 #include <check.h>
@@ -181,7 +182,7 @@ END_TEST
  */
 static void *raise_limit(void *context)
 {
-    while (atomic_load(&tally.wait) != FEED_WAITS_DESCRIPTOR)
+    while (atomic_load(&tally.reader.at) != FEED_WAITS_DESCRIPTOR)
         usleep(1000);
     setrlimit(RLIMIT_NOFILE, context);
     return NULL;

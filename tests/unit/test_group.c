@@ -18,7 +18,7 @@ static uint64_t decoded(const struct rig_peer *peer)
 {
     struct feed_stats stats;
     feed_get_stats(group_of(peer)->feed, &stats);
-    return stats.decoded;
+    return stats.work.decoded;
 }
 
 START_TEST(all_are_told_of_the_same_batches)

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 
 static struct slots *slots;
-static uint64_t waited;
 
 static uint32_t in_state(enum slot_state state)
 {
@@ -26,7 +25,7 @@ static uint64_t bring(enum slot_state state)
     slots_reserved(slots, 0);
     if (state == SLOT_FREE)
         return 0;
-    ck_assert_int_eq(slots_take(slots, &slot, &waited), 0);
+    ck_assert_int_eq(slots_take(slots, &slot), 0);
     ck_assert_uint_eq(slot, 0);
     uint64_t generation = slots_generation(slots, 0);
     if (state >= SLOT_READY)
@@ -91,7 +90,7 @@ START_TEST(other_slots_and_generations_are_refused)
     ck_assert_int_eq(slots_hold(slots, 0, old), 0);
     ck_assert_int_eq(slots_release(slots, 0, old), 0);
     ck_assert_int_eq(slots_release(slots, 0, old), -EINVAL); /* twice */
-    ck_assert_int_eq(slots_take(slots, &slot, &waited), 0);
+    ck_assert_int_eq(slots_take(slots, &slot), 0);
     slots_ready(slots, slot);
     uint64_t now = slots_generation(slots, slot);
     ck_assert_uint_ne(now, old);
@@ -105,7 +104,6 @@ struct taker {
     pthread_t thread;
     int code;
     uint32_t slot;
-    uint64_t waited;
     _Atomic bool started, done;
 };
 
@@ -113,7 +111,7 @@ static void *take(void *context)
 {
     struct taker *taker = context;
     taker->started = true;
-    taker->code = slots_take(slots, &taker->slot, &taker->waited);
+    taker->code = slots_take(slots, &taker->slot);
     taker->done = true;
     return NULL;
 }
@@ -137,7 +135,6 @@ START_TEST(take_blocks_until_a_release)
     pthread_join(taker.thread, NULL);
     ck_assert_int_eq(taker.code, 0);
     ck_assert_uint_eq(taker.slot, 0);
-    ck_assert_uint_gt(taker.waited, 0);
     ck_assert_uint_eq(in_state(SLOT_FILLING), 1);
     slots_free(slots);
 }
@@ -178,7 +175,7 @@ START_TEST(cancel_is_for_good)
     ck_assert_int_eq(taker.code, -ECANCELED);
     slots_reserved(slots, 1); /* even with a free slot, even when interrupted */
     slots_interrupt(slots, true);
-    ck_assert_int_eq(slots_take(slots, &taker.slot, &waited), -ECANCELED);
+    ck_assert_int_eq(slots_take(slots, &taker.slot), -ECANCELED);
     slots_free(slots);
 }
 END_TEST
@@ -192,9 +189,9 @@ START_TEST(interrupt_holds_while_on)
     pthread_join(taker.thread, NULL);
     ck_assert_int_eq(taker.code, -EINTR);
     slots_reserved(slots, 1);
-    ck_assert_int_eq(slots_take(slots, &taker.slot, &waited), -EINTR);
+    ck_assert_int_eq(slots_take(slots, &taker.slot), -EINTR);
     slots_interrupt(slots, false);
-    ck_assert_int_eq(slots_take(slots, &taker.slot, &waited), 0);
+    ck_assert_int_eq(slots_take(slots, &taker.slot), 0);
     ck_assert_uint_eq(taker.slot, 1);
     slots_free(slots);
 }
@@ -208,8 +205,7 @@ static void *fill(void *context)
     uint64_t last = 0;
     for (int i = 0; i < ROUNDS; i++) {
         uint32_t slot;
-        uint64_t unused;
-        if (slots_take(slots, &slot, &unused) < 0)
+        if (slots_take(slots, &slot) < 0)
             return "cancelled";
         if (slots_generation(slots, slot) <= last)
             return "generation came again";
@@ -224,14 +220,14 @@ START_TEST(a_nudge_ends_one_wait)
     struct taker taker = {0};
     bring(SLOT_FREE);
     slots_nudge(slots);
-    ck_assert_int_eq(slots_take(slots, &taker.slot, &waited), 0); /* no wait, no nudge */
-    ck_assert_int_eq(slots_take(slots, &taker.slot, &waited), -EAGAIN);
+    ck_assert_int_eq(slots_take(slots, &taker.slot), 0); /* no wait, no nudge */
+    ck_assert_int_eq(slots_take(slots, &taker.slot), -EAGAIN);
     start_taker(&taker);
     slots_nudge(slots);
     pthread_join(taker.thread, NULL);
     ck_assert_int_eq(taker.code, -EAGAIN);
     slots_reserved(slots, 1);
-    ck_assert_int_eq(slots_take(slots, &taker.slot, &waited), 0);
+    ck_assert_int_eq(slots_take(slots, &taker.slot), 0);
     slots_free(slots);
 }
 END_TEST
