@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/plural.h"
 #include "control/control.h"
+#include "control/heartbeat.h"
 #include "control/listen.h"
 #include "image/simd.h"
 #include "sd.h"
@@ -39,6 +40,7 @@ struct server {
     struct gpus *gpus;
     struct workers *workers;
     struct listener *listener;
+    struct heartbeat *heartbeat; /* NULL: there could be none */
     struct control *control;
     char *cache_dir;
     char worker_cpus[CPUS_TEXT_MAX]; /* to which they are pinned; empty: to none */
@@ -63,6 +65,7 @@ static void raise_file_limit(void)
 static void end_now(struct server *server, const char *why)
 {
     listen_close(server->listener);
+    heartbeat_remove(server->heartbeat);
     gpus_abandon(server->gpus);
     log_warning("%s: ending without waiting for threads that still work", why);
     _exit(EXIT_SUCCESS);
@@ -92,6 +95,7 @@ static void stop(struct server *server)
     sd_tell_stopping();
     listen_close(server->listener);
     server->listener = NULL;
+    heartbeat_remove(server->heartbeat);
     uv_timer_start(&server->deadline, on_deadline, STOP_MS, 0);
     control_stop(server->control, on_stopped, server);
 }
@@ -195,6 +199,17 @@ static unsigned worker_room(const struct config *config)
     return cpus < WORKERS_MAX ? (unsigned)cpus : WORKERS_MAX;
 }
 
+static void start_heartbeat(struct server *server)
+{
+    char path[DLP_SOCKET_PATH_MAX + 1];
+    struct error err;
+    if (!listen_path(server->listener, path))
+        return;
+    server->heartbeat = heartbeat_new(path, &err);
+    if (!server->heartbeat)
+        log_warning("%s; dataloadctl status will know nothing should the daemon hang", err.text);
+}
+
 static void start_control(struct server *server)
 {
     const struct config *config = server->options->config;
@@ -210,6 +225,7 @@ static void start_control(struct server *server)
     if (config->pin_workers)
         cpus_text(cpus, server->worker_cpus, sizeof server->worker_cpus);
     server->gpus = gpus_new();
+    start_heartbeat(server);
     server->mailbox = mailbox_new(&server->loop);
     uint64_t client_memory =
         config->client_memory ? config->client_memory : budget_limit(server->budget) / 4;
@@ -233,7 +249,8 @@ static void start_control(struct server *server)
                                       .socket_path = server->options->socket_path,
                                       .worker_cpus = server->worker_cpus,
                                       .gpus = server->gpus,
-                                      .metrics = config->metrics};
+                                      .metrics = config->metrics,
+                                      .heartbeat = server->heartbeat};
     server->control = control_new(&control);
     log_notice(
         "dataloadd %s: %u feed%s, %s%u worker%s%s%s, memory %.1f MB, vector code %s, socket %s",
@@ -248,6 +265,7 @@ static void start_control(struct server *server)
 static void end_all(struct server *server)
 {
     control_free(server->control);
+    heartbeat_free(server->heartbeat);
     mailbox_free(server->mailbox);
     listen_close(server->listener);
     uv_close((uv_handle_t *)&server->term, NULL);

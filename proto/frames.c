@@ -55,20 +55,30 @@ static void plain_free(void *left, void *block)
     free(block);
 }
 
+void *dlp_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
+                 size_t unpack_max)
+{
+    size_t left = unpack_max;
+    ProtobufCAllocator capped = {capped_alloc, plain_free, &left};
+    return protobuf_c_message_unpack(type, &capped, size, bytes);
+}
+
+void dlp_unpacked_free(void *message)
+{
+    ProtobufCAllocator plain = {NULL, plain_free, NULL};
+    protobuf_c_message_free_unpacked(message, &plain);
+}
+
 Dlp__Envelope *dlp_frame_unpack(const uint8_t *bytes, size_t size, size_t unpack_max)
 {
     if (size < PREFIX)
         return NULL;
-    size_t left = unpack_max;
-    ProtobufCAllocator capped = {capped_alloc, plain_free, &left};
-    return dlp__envelope__unpack(&capped, size - PREFIX, bytes + PREFIX);
+    return dlp_unpack(&dlp__envelope__descriptor, bytes + PREFIX, size - PREFIX, unpack_max);
 }
 
 void dlp_frame_free(Dlp__Envelope *env)
 {
-    ProtobufCAllocator plain = {NULL, plain_free, NULL};
-    if (env)
-        dlp__envelope__free_unpacked(env, &plain);
+    dlp_unpacked_free(env);
 }
 
 static bool name_char(char c)

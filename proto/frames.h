@@ -23,6 +23,10 @@ long dlp_frame_peek(const uint8_t *bytes, size_t size, size_t max);
  * is malformed or over the cap. Free with dlp_frame_free. */
 Dlp__Envelope *dlp_frame_unpack(const uint8_t *bytes, size_t size, size_t unpack_max);
 void dlp_frame_free(Dlp__Envelope *env);
+/* The same of any message without a prefix. Free with dlp_unpacked_free. */
+void *dlp_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
+                 size_t unpack_max);
+void dlp_unpacked_free(void *message); /* NULL is fine */
 
 /* True when text is a name by the rule [A-Za-z0-9._:/-]{1,128}. */
 int dlp_name_valid(const char *text);

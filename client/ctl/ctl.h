@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/verdict.h"
 #include "proto/channel.h"
 
 enum ctl_exit {
     CTL_OK = 0,
+    CTL_LATE = 1,        /* inside: no answer in time */
     CTL_NOT_RUNNING = 3, /* nobody listens */
     CTL_NOT_FOUND = 4,   /* no such feed or client */
     CTL_USAGE = 64,
@@ -38,6 +38,7 @@ struct ctl {
 int ctl_status(const struct ctl *ctl);
 int ctl_top(const struct ctl *ctl);
 int ctl_trace(const struct ctl *ctl);
+int ctl_advise(const struct ctl *ctl);
 int ctl_bench(const struct ctl *ctl);
 int ctl_show(const struct ctl *ctl);
 int ctl_ping(const struct ctl *ctl);
@@ -70,7 +71,9 @@ struct ctl_link {
     const struct ctl *ctl;
     struct dlp_channel *channel;
     uint64_t last_id;
-    char peer[32]; /* version of the daemon */
+    char peer[32];   /* version of the daemon */
+    char text[512];  /* path of the socket, or why there is none */
+    int patience_ms; /* of ctl_link_try */
 };
 
 /* A whole answer: its parts joined into one message of the same type. Lists are those of all
@@ -83,6 +86,9 @@ struct ctl_reply {
 #define CTL_DEADLINE_MS 5000 /* for an answer; starts anew with each part and progress report */
 #define CTL_OPENING_DEADLINE_MS 60000 /* where the daemon may have to index a data set first */
 int ctl_link_open(const struct ctl *ctl, const char *program, struct ctl_link *link);
+/* Waits so long for answers: then CTL_LATE, which is not printed, nor is CTL_NOT_RUNNING. */
+int ctl_link_try(const struct ctl *ctl, const char *program, int patience_ms,
+                 struct ctl_link *link);
 void ctl_link_close(struct ctl_link *link); /* fine when open failed */
 /* Sends request (its id is set here) and waits for the whole answer of kind `wanted`. */
 int ctl_link_ask(struct ctl_link *link, Dlp__Envelope *request, Dlp__Envelope__BodyCase wanted,
@@ -96,17 +102,8 @@ void ctl_reply_join(struct ctl_reply *reply);   /* after the last of several par
 const void *ctl_reply_body(const struct ctl_reply *reply);
 void ctl_reply_free(struct ctl_reply *reply);
 
-/* What the verdict needs to know of the clients of a feed: of one job where job is given; else of
- * its trainers, or of its probes where it has no trainer. False when there is none. */
-bool ctl_stage_of_feed(const Dlp__StatusReply *status, const Dlp__FeedStatus *feed, const char *job,
-                       struct verdict_input *input);
-void ctl_stage_of_client(const Dlp__StatusReply *status, const Dlp__ClientStatus *client,
-                         struct verdict_input *input);
-
 int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply);
-/* The two forms of a status reply. */
 void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status);
-void ctl_status_json(const struct ctl *ctl, const Dlp__StatusReply *status);
 
 /* An allocation of a program that ends without memory. */
 static inline void *ctl_must(void *memory)

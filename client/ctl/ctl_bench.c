@@ -188,19 +188,35 @@ static const Dlp__FeedStatus *feed_of(const struct bench *bench, const Dlp__Stat
     return NULL;
 }
 
-/* A null trainer takes all there is: whatever its clocks say, the input side is the limit. */
-static enum verdict_stage judge(const struct bench *bench, const Dlp__StatusReply *status,
-                                struct verdict_input *input, char text[VERDICT_TEXT_MAX])
+/* What was asked about the end of the run: our trainers, and the stages behind them. */
+struct findings {
+    const Dlp__FeedStatus *feed;    /* NULL: gone */
+    const Dlp__ClientStatus *first; /* of our trainers, judged together; NULL: gone */
+    double read_limit, decode_limit, copy_limit;
+};
+
+/* Limits add up, but each one's decode limit counts the idle workers, which all share. */
+static void look(const struct bench *bench, const Dlp__StatusReply *status, struct findings *found)
 {
     char job[CTL_JOB_MAX];
-    const Dlp__FeedStatus *feed = feed_of(bench, status);
     ctl_probe_job(&bench->probe, job);
-    *input = (struct verdict_input){0};
-    if (!feed || !ctl_stage_of_feed(status, feed, job, input))
-        return verdict(NULL, text, VERDICT_TEXT_MAX);
-    input->wait_share = 1;
-    input->slots_held_share = 0;
-    return verdict(input, text, VERDICT_TEXT_MAX);
+    *found = (struct findings){.feed = feed_of(bench, status)};
+    for (size_t i = 0; i < status->n_clients; i++) {
+        const Dlp__ClientStatus *client = status->clients[i];
+        if (strcmp(client->feed, bench->ctl->feed) != 0 || strcmp(client->job, job) != 0)
+            continue;
+        found->read_limit += client->read_limit;
+        found->decode_limit += client->decode_limit;
+        if (!found->first)
+            found->first = client;
+    }
+    if (!found->feed)
+        return;
+    double all = found->feed->decode_per_worker * status->workers;
+    if (all > 0 && found->decode_limit > all)
+        found->decode_limit = all;
+    if (found->feed->handoff_busy > 0)
+        found->copy_limit = found->feed->samples_per_s / found->feed->handoff_busy;
 }
 
 static void add_stage(struct ctl_table *table, const char *name, double busy, double limit)
@@ -211,16 +227,15 @@ static void add_stage(struct ctl_table *table, const char *name, double busy, do
     ctl_table_add(table, "%s", ctl_text_rate(limit, rate));
 }
 
-static void print_stages(const struct ctl *ctl, const Dlp__FeedStatus *feed,
-                         const struct verdict_input *input)
+static void print_stages(const struct ctl *ctl, const struct findings *found)
 {
     static const struct ctl_column columns[] = {
         {"STAGE", false}, {"BUSY %", true}, {"LIMIT SAMPLES/S", true}};
     struct ctl_table table;
     ctl_table_init(&table, columns, COUNT(columns));
-    add_stage(&table, "read", feed->read_busy, input->read_limit);
-    add_stage(&table, "decode", feed->decode_busy, input->decode_limit);
-    add_stage(&table, "hand-off", feed->handoff_busy, input->copy_limit);
+    add_stage(&table, "read", found->feed->read_busy, found->read_limit);
+    add_stage(&table, "decode", found->feed->decode_busy, found->decode_limit);
+    add_stage(&table, "hand-off", found->feed->handoff_busy, found->copy_limit);
     ctl_table_print(&table, ctl->out, ctl->headers);
     ctl_table_free(&table);
 }
@@ -244,15 +259,14 @@ static void print_ranks(const struct bench *bench)
     ctl_table_free(&table);
 }
 
-static void print_table(const struct bench *bench, const Dlp__FeedStatus *feed,
-                        const struct verdict_input *input, const char *sentence)
+static void print_table(const struct bench *bench, const struct findings *found)
 {
     const struct ctl *ctl = bench->ctl;
     struct result all = result_of(bench, 0, bench->probe.world);
     print_ranks(bench);
     ctl_print(ctl, "%s", "");
-    if (feed) {
-        print_stages(ctl, feed, input);
+    if (found->feed) {
+        print_stages(ctl, found);
         ctl_print(ctl, "%s", "");
     }
     ctl_print(ctl, "%s: input only %.0f samples/s, %.1f MB/s of batches in %.1f s", ctl->feed,
@@ -260,7 +274,8 @@ static void print_table(const struct bench *bench, const Dlp__FeedStatus *feed,
     if (all.failed > 0)
         ctl_print(ctl, "%s: %ju batch%s failed on bad samples", ctl->feed, (uintmax_t)all.failed,
                   all.failed == 1 ? "" : "es");
-    ctl_print(ctl, "%s: %s", ctl->feed, sentence);
+    if (found->first && *found->first->verdict) /* an older daemon leaves it out */
+        ctl_print(ctl, "%s: %s", ctl->feed, found->first->verdict);
 }
 
 static void add_result(json_t *json, struct result result)
@@ -281,21 +296,21 @@ static json_t *stage_json(double busy, double limit)
     return json;
 }
 
-static json_t *stages_json(const Dlp__FeedStatus *feed, const struct verdict_input *input)
+static json_t *stages_json(const struct findings *found)
 {
     json_t *json = ctl_must(json_object());
+    const Dlp__FeedStatus *feed = found->feed;
     if (!feed)
         return json;
-    json_object_set_new(json, "read", stage_json(feed->read_busy, input->read_limit));
-    json_object_set_new(json, "decode", stage_json(feed->decode_busy, input->decode_limit));
-    json_object_set_new(json, "handoff", stage_json(feed->handoff_busy, input->copy_limit));
+    json_object_set_new(json, "read", stage_json(feed->read_busy, found->read_limit));
+    json_object_set_new(json, "decode", stage_json(feed->decode_busy, found->decode_limit));
+    json_object_set_new(json, "handoff", stage_json(feed->handoff_busy, found->copy_limit));
     return json;
 }
 
-static void print_json(const struct bench *bench, const Dlp__FeedStatus *feed,
-                       const struct verdict_input *input, enum verdict_stage stage,
-                       const char *sentence)
+static void print_json(const struct bench *bench, const struct findings *found)
 {
+    const char *stage = found->first ? found->first->limiting_stage : "unknown";
     json_t *json = ctl_must(json_object()), *ranks = ctl_must(json_array());
     json_object_set_new(json, "feed", ctl_json_text(bench->ctl->feed));
     json_object_set_new(json, "world", json_integer(bench->probe.world));
@@ -308,28 +323,25 @@ static void print_json(const struct bench *bench, const Dlp__FeedStatus *feed,
         json_array_append_new(ranks, rank);
     }
     json_object_set_new(json, "ranks", ranks);
-    json_object_set_new(json, "stages", stages_json(feed, input));
-    json_object_set_new(json, "limiting_stage", ctl_json_text(verdict_stage_name(stage)));
-    json_object_set_new(json, "verdict", ctl_json_text(sentence));
+    json_object_set_new(json, "stages", stages_json(found));
+    json_object_set_new(json, "limiting_stage", ctl_json_text(stage));
+    json_object_set_new(json, "verdict", ctl_json_text(found->first ? found->first->verdict : ""));
     ctl_json_print(bench->ctl->out, json, true);
 }
 
 /* Asked while the trainers are still attached. */
 static int report(const struct bench *bench, struct ctl_link *link)
 {
-    char sentence[VERDICT_TEXT_MAX];
-    struct verdict_input input;
+    struct findings found;
     struct ctl_reply reply;
     int code = ctl_status_ask(link, &reply);
     if (code)
         return code;
-    const Dlp__StatusReply *status = ctl_reply_body(&reply);
-    const Dlp__FeedStatus *feed = feed_of(bench, status);
-    enum verdict_stage stage = judge(bench, status, &input, sentence);
+    look(bench, ctl_reply_body(&reply), &found);
     if (bench->ctl->json)
-        print_json(bench, feed, &input, stage, sentence);
+        print_json(bench, &found);
     else
-        print_table(bench, feed, &input, sentence);
+        print_table(bench, &found);
     ctl_reply_free(&reply);
     return CTL_OK;
 }

@@ -141,6 +141,8 @@ static int receive(struct ctl_link *link, int64_t deadline, Dlp__Envelope **env)
 
 static int lost(const struct ctl_link *link, int err, int deadline_ms)
 {
+    if (err == -ETIMEDOUT && link->patience_ms)
+        return CTL_LATE;
     if (err == -ETIMEDOUT)
         return ctl_fail(link->ctl, CTL_UNAVAILABLE,
                         "the daemon did not answer within %g s: it hangs or is overloaded; see its "
@@ -200,7 +202,8 @@ static int greet(struct ctl_link *link, const char *program)
     env.hello = &hello;
     int code = send_request(link, &env);
     if (code == CTL_OK)
-        code = answer(link, env.id, DLP__ENVELOPE__BODY_HELLO_REPLY, CTL_DEADLINE_MS, &got);
+        code = answer(link, env.id, DLP__ENVELOPE__BODY_HELLO_REPLY,
+                      link->patience_ms ? link->patience_ms : CTL_DEADLINE_MS, &got);
     if (code)
         return code;
     dlp_printable(got->hello_reply->daemon_version, link->peer, sizeof(link->peer));
@@ -208,20 +211,28 @@ static int greet(struct ctl_link *link, const char *program)
     return CTL_OK;
 }
 
-int ctl_link_open(const struct ctl *ctl, const char *program, struct ctl_link *link)
+int ctl_link_try(const struct ctl *ctl, const char *program, int patience_ms, struct ctl_link *link)
 {
     static const struct dlp_channel_limits limits = {.receive_max = DLP_FRAME_TO_CLIENT_MAX,
                                                      .unpack_max = DLP_UNPACK_TO_CLIENT_MAX};
-    char text[512] = "";
-    *link = (struct ctl_link){.ctl = ctl};
-    int fd = dlp_socket_connect(ctl->socket, text, sizeof(text));
+    *link = (struct ctl_link){.ctl = ctl, .patience_ms = patience_ms};
+    int fd = dlp_socket_connect(ctl->socket, link->text, sizeof(link->text));
+    if (fd == -EAGAIN && patience_ms)
+        return CTL_LATE;
+    if (fd == -ECONNREFUSED && patience_ms)
+        return CTL_NOT_RUNNING;
     if (fd < 0)
-        return ctl_fail(ctl, ctl_exit_of_errno(-fd), "%s", text);
+        return ctl_fail(ctl, ctl_exit_of_errno(-fd), "%s", link->text);
     link->channel = ctl_must(dlp_channel_new(fd, &limits));
     int code = greet(link, program);
-    if (code)
+    if (code && code != CTL_LATE)
         ctl_link_close(link);
     return code;
+}
+
+int ctl_link_open(const struct ctl *ctl, const char *program, struct ctl_link *link)
+{
+    return ctl_link_try(ctl, program, 0, link);
 }
 
 void ctl_link_close(struct ctl_link *link)

@@ -4,6 +4,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
+#include "client/ctl/ctl_sight.h"
 #include "client/ctl/ctl_table.h"
 
 #define IDLE_WORTH_SAYING 5000000000U /* ns */
@@ -61,14 +62,10 @@ static void add_group(struct ctl_table *table, const Dlp__ClientStatus *client)
         ctl_table_add(table, "%s", "");
 }
 
-static void add_client(struct ctl_table *table, const Dlp__StatusReply *status,
-                       const Dlp__ClientStatus *client)
+static void add_client(struct ctl_table *table, const Dlp__ClientStatus *client)
 {
-    char text[DLP_TEXT_MAX], longest[CTL_TEXT_MAX], rate[CTL_TEXT_MAX], sentence[VERDICT_TEXT_MAX];
-    struct verdict_input input;
-    ctl_stage_of_client(status, client, &input);
-    enum verdict_stage stage = verdict(&input, sentence, sizeof(sentence));
-
+    char text[DLP_TEXT_MAX], longest[CTL_TEXT_MAX], rate[CTL_TEXT_MAX];
+    bool judged = strcmp(client->limiting_stage, "unknown") != 0;
     ctl_table_add(table, "%d", client->pid);
     ctl_table_add(table, "%s", client->user);
     ctl_table_add(table, "%s", client->job);
@@ -86,7 +83,7 @@ static void add_client(struct ctl_table *table, const Dlp__StatusReply *status,
     ctl_table_add(table, "%s",
                   client->stalls ? ctl_text_time(client->longest_stall_ns, longest) : "");
     ctl_table_add(table, "%s", client->last_cause);
-    ctl_table_add(table, "%s", stage == VERDICT_UNKNOWN ? "" : verdict_stage_name(stage));
+    ctl_table_add(table, "%s", judged ? client->limiting_stage : "");
     ctl_table_add(table, "%s", client->lease);
     ctl_table_add(table, "%s", client->started);
     now_text(client, text, sizeof(text));
@@ -108,15 +105,6 @@ static void add_feed(struct ctl_table *table, const Dlp__FeedStatus *feed)
     ctl_table_add(table, "%ju", (uintmax_t)feed->damaged);
     ctl_table_add(table, "%ju", (uintmax_t)feed->records);
     ctl_table_add(table, "%ju", (uintmax_t)feed->shards);
-}
-
-/* The stage that limits a feed, in one sentence. */
-static enum verdict_stage feed_verdict(const Dlp__StatusReply *status, const Dlp__FeedStatus *feed,
-                                       char sentence[VERDICT_TEXT_MAX])
-{
-    struct verdict_input input;
-    bool used = ctl_stage_of_feed(status, feed, NULL, &input);
-    return verdict(used ? &input : NULL, sentence, VERDICT_TEXT_MAX);
 }
 
 /* Where the workers set their number themselves, and where others keep them from the CPUs. */
@@ -155,7 +143,7 @@ static void print_clients(const struct ctl *ctl, const Dlp__StatusReply *status)
         return;
     ctl_table_init(&table, client_columns, COUNT(client_columns));
     for (size_t i = 0; i < status->n_clients; i++)
-        add_client(&table, status, status->clients[i]);
+        add_client(&table, status->clients[i]);
     ctl_table_print(&table, ctl->out, ctl->headers);
     ctl_table_free(&table);
     fputc('\n', ctl->out);
@@ -213,7 +201,6 @@ static void print_marks(const struct ctl *ctl, const Dlp__FeedStatus *feed)
 
 void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
 {
-    char sentence[VERDICT_TEXT_MAX];
     if (ctl->headers) {
         print_daemon(ctl, status);
         fputc('\n', ctl->out);
@@ -223,8 +210,8 @@ void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
     fputc('\n', ctl->out);
     for (size_t i = 0; i < status->n_feeds; i++) {
         const Dlp__FeedStatus *feed = status->feeds[i];
-        feed_verdict(status, feed, sentence);
-        ctl_print(ctl, "%s: %s", feed->name, sentence);
+        if (*feed->verdict) /* an older daemon leaves it out */
+            ctl_print(ctl, "%s: %s", feed->name, feed->verdict);
         print_marks(ctl, feed);
         for (size_t j = 0; j < feed->n_notes; j++)
             ctl_print(ctl, "%s: note: %s", feed->name, feed->notes[j]);
@@ -233,27 +220,10 @@ void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
     print_vacant(ctl, status);
 }
 
-static void add_verdict(json_t *json, enum verdict_stage stage, const char *sentence)
+void ctl_status_json(const struct ctl *ctl, const struct ctl_sight *sight)
 {
-    json_object_set_new(json, "limiting_stage", ctl_json_text(verdict_stage_name(stage)));
-    json_object_set_new(json, "verdict", ctl_json_text(sentence));
-}
-
-void ctl_status_json(const struct ctl *ctl, const Dlp__StatusReply *status)
-{
-    char sentence[VERDICT_TEXT_MAX];
-    json_t *json = ctl_json_message(&status->base);
-    json_t *clients = json_object_get(json, "clients"), *feeds = json_object_get(json, "feeds");
-    for (size_t i = 0; i < status->n_clients; i++) {
-        struct verdict_input input;
-        ctl_stage_of_client(status, status->clients[i], &input);
-        enum verdict_stage stage = verdict(&input, sentence, sizeof(sentence));
-        add_verdict(json_array_get(clients, i), stage, sentence);
-    }
-    for (size_t i = 0; i < status->n_feeds; i++) {
-        enum verdict_stage stage = feed_verdict(status, status->feeds[i], sentence);
-        add_verdict(json_array_get(feeds, i), stage, sentence);
-    }
+    json_t *json = ctl_json_message(&sight->status->base);
+    ctl_sight_json(sight, json);
     ctl_json_print(ctl->out, json, ctl->watch < 0);
 }
 
@@ -263,25 +233,23 @@ int ctl_status_ask(struct ctl_link *link, struct ctl_reply *reply)
     Dlp__StatusRequest request = DLP__STATUS_REQUEST__INIT;
     env.body_case = DLP__ENVELOPE__BODY_STATUS_REQUEST;
     env.status_request = &request;
-    return ctl_link_ask(link, &env, DLP__ENVELOPE__BODY_STATUS_REPLY, CTL_DEADLINE_MS, reply);
+    return ctl_link_ask(link, &env, DLP__ENVELOPE__BODY_STATUS_REPLY,
+                        link->patience_ms ? link->patience_ms : CTL_DEADLINE_MS, reply);
 }
 
-static int report(const struct ctl *ctl, struct ctl_link *link, bool first)
+static int report(const struct ctl *ctl, struct ctl_sight *sight, bool first)
 {
-    struct ctl_reply reply;
-    int code = ctl_status_ask(link, &reply);
-    if (code)
+    int code = ctl_sight_look(sight);
+    if (!sight->status)
         return code;
     if (ctl->json) {
-        ctl_status_json(ctl, ctl_reply_body(&reply));
+        ctl_status_json(ctl, sight);
     } else {
         bool screen = ctl->watch > 0 && isatty(fileno(ctl->out));
         fputs(screen ? "\033[H\033[2J" : first ? "" : "\n", ctl->out);
-        ctl_status_table(ctl, ctl_reply_body(&reply));
+        ctl_status_table(ctl, sight->status);
     }
-    ctl_reply_free(&reply);
-    return fflush(ctl->out) ? ctl_fail(ctl, CTL_UNAVAILABLE, "cannot write the report: %m")
-                            : CTL_OK;
+    return fflush(ctl->out) ? ctl_fail(ctl, CTL_UNAVAILABLE, "cannot write the report: %m") : code;
 }
 
 static void pause_for(double seconds)
@@ -293,16 +261,14 @@ static void pause_for(double seconds)
 
 int ctl_status(const struct ctl *ctl)
 {
-    struct ctl_link link;
-    int code = ctl_link_open(ctl, "dataloadctl status", &link);
-    if (code)
-        return code;
+    struct ctl_sight sight = {.ctl = ctl, .program = "dataloadctl status"};
+    int code = CTL_OK;
     for (int64_t done = 0; code == CTL_OK; done++) {
-        code = report(ctl, &link, done == 0);
+        code = report(ctl, &sight, done == 0);
         if (ctl->watch < 0 || done + 1 == ctl->count)
             break;
         pause_for(ctl->watch);
     }
-    ctl_link_close(&link);
+    ctl_sight_free(&sight);
     return code;
 }

@@ -60,6 +60,7 @@ static const struct verb {
     {"status", ctl_status, NO_FEED, {OPT_WATCH, OPT_COUNT}, 0},
     {"top", ctl_top, NO_FEED, {OPT_INTERVAL}, 0},
     {"trace", ctl_trace, NO_FEED, {OPT_SECONDS, OPT_OUT}, 0},
+    {"advise", ctl_advise, MAY_NAME_FEED, {0}, 0},
     {"bench", ctl_bench, NAMES_FEED, {OPT_WORLD, OPT_BATCH, OPT_SECONDS, OPT_EPOCHS}, 0},
     {"show", ctl_show, NAMES_FEED, {OPT_OUT, OPT_COUNT}, OPT_OUT},
     {"ping", ctl_ping, NO_FEED, {0}, 0},
@@ -312,6 +313,7 @@ int main(int argc, char **argv)
                "  status                who is attached, how fast, and what limits it (default)\n"
                "  top                   the same, live on one screen\n"
                "  trace                 what threads and trainers do, as a file for Perfetto\n"
+               "  advise [FEED]         what would help, by how much, and at what cost\n"
                "  bench FEED            input-only rate with trainers that do nothing\n"
                "  show FEED --out FILE  contact sheet of the first images\n"
                "  slices FEED --world N what each rank gets of an epoch\n"

@@ -54,6 +54,7 @@ void census_take(struct census *census, const struct control *control)
         sessions += worth_showing(s);
     *census = (struct census){.control = control, .now = clock_ns()};
     census->workers = workers_threads(control->options.workers);
+    census->cpus = control->cpus;
     census->views = mem_array(sessions + 1, sizeof *census->views);
     for (const struct session *s = control->sessions; s; s = s->next) {
         if (!worth_showing(s))

@@ -6,6 +6,7 @@
 #include "control/control.h"
 #include "control/gauge.h"
 #include "control/stages.h"
+#include "control/verdict.h"
 #include "dataload.pb-c.h"
 
 struct view { /* of one client */
@@ -18,6 +19,7 @@ struct view { /* of one client */
     struct stages_status stages;
     Dlp__CauseStatus causes[GAUGE_CAUSES], *cause_list[GAUGE_CAUSES];
     char reason[600], memory_why[DLP_TEXT_MAX], gpu[UPLOADER_NAME_MAX];
+    char verdict[VERDICT_TEXT_MAX];
 };
 
 struct census {
@@ -25,7 +27,8 @@ struct census {
     uint64_t now;
     struct view *views;
     uint32_t count;
-    uint32_t workers;
+    uint32_t workers, cpus;
+    double throttled_share;  /* as in StatusReply */
     double busy, busy_first; /* workers; with all, with all but probes */
     uint32_t streams;
 };

@@ -8,11 +8,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/system.h"
 #include "base/trace.h"
 #include "control/admit.h"
 #include "control/autoscale.h"
 #include "control/conn.h"
 #include "control/group.h"
+#include "control/heartbeat.h"
 #include "control/http.h"
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
@@ -20,6 +22,7 @@
 #include "control/pages.h"
 #include "control/reclaim.h"
 #include "control/session.h"
+#include "control/status.h"
 #include "control/trace_reply.h"
 
 #define TICK_MS 1000
@@ -77,6 +80,9 @@ static void on_tick(uv_timer_t *timer)
     struct control *control = timer->data;
     uint64_t now = clock_ns(), begin = trace_now();
     bool throttled = autoscale_throttled(control->autoscale) > GAUGE_THROTTLED_SHARE;
+    if (control->options.heartbeat)
+        heartbeat_beat(control->options.heartbeat, control->instance,
+                       workers_stuck_ns(control->options.workers));
     datasets_tick(control->datasets);
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
@@ -103,6 +109,7 @@ static void on_tick(uv_timer_t *timer)
     reclaim_look(control->reclaim);
     if (now - control->saved_at >= SAVE_NS)
         save_badlist(control);
+    status_keep(control);
     trace_long("tick", begin);
 }
 
@@ -132,6 +139,7 @@ struct control *control_new(const struct control_options *options)
     control->options = *options;
     control->started = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
+    control->cpus = system_cpus();
     control->totals = mem_array(options->nfeeds, sizeof *control->totals);
     control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);
     control->badlist = badlist_new(BADLIST_MAX);

@@ -24,6 +24,8 @@
 #include "feed/workers.h"
 #include "proto/errors.h"
 
+struct heartbeat;
+
 /* All borrowed; they outlive the control. */
 struct control_options {
     uv_loop_t *loop;
@@ -47,6 +49,7 @@ struct control_options {
     const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
     const struct gpus *gpus;
     struct http_address metrics; /* of the HTTP port; size 0 = none */
+    struct heartbeat *heartbeat; /* NULL: no counters file is kept */
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */
@@ -82,6 +85,7 @@ struct control {
     uint64_t promised;  /* bytes that the groups will take */
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
+    unsigned cpus;      /* that we may use */
     uint64_t malformed, refused;
     uint64_t attachments;               /* ever */
     uint64_t refusals[DLP_ERROR_CODES]; /* of those refused */

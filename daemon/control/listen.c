@@ -167,6 +167,16 @@ struct listener *listen_adopt(int fd)
     return listener_new(fd);
 }
 
+bool listen_path(const struct listener *listener, char path[DLP_SOCKET_PATH_MAX + 1])
+{
+    struct sockaddr_un addr = {0};
+    socklen_t size = sizeof addr;
+    if (getsockname(listener->fd, (struct sockaddr *)&addr, &size) < 0 || !*addr.sun_path)
+        return false;
+    snprintf(path, DLP_SOCKET_PATH_MAX + 1, "%.*s", (int)DLP_SOCKET_PATH_MAX, addr.sun_path);
+    return true;
+}
+
 /* No descriptor is left: the peer in front would stay in the queue and wake us for ever. */
 static void turn_away(struct listener *listener)
 {

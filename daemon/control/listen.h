@@ -2,10 +2,12 @@
 #ifndef LISTEN_H
 #define LISTEN_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <uv.h>
 
 #include "base/error.h"
+#include "proto/limits.h"
 
 struct listener;
 
@@ -17,6 +19,9 @@ struct listener;
 int listen_open(const char *path, mode_t mode, struct listener **out, struct error *err);
 /* Takes over a listening socket that the service manager has opened; its file is not ours. */
 struct listener *listen_adopt(int fd);
+
+/* Path of the socket, also of one that the service manager has opened; false: it has none. */
+bool listen_path(const struct listener *listener, char path[DLP_SOCKET_PATH_MAX + 1]);
 
 /* accepted gets each new socket (close-on-exec, non-blocking) and owns it. */
 int listen_start(struct listener *listener, uv_loop_t *loop,

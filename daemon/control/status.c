@@ -8,13 +8,16 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "control/admit.h"
+#include "control/advice.h"
+#include "control/appraise.h"
 #include "control/group.h"
+#include "control/heartbeat.h"
 #include "control/http.h"
 #include "control/status_client.h"
 #include "proto/frames.h"
 
 /* So many of each keep a part well under DLP_FRAME_TO_CLIENT_MAX. */
-#define CLIENTS_A_PART 256
+#define CLIENTS_A_PART 128
 #define FEEDS_A_PART 16
 #define NOTES_A_FEED 16
 
@@ -23,6 +26,9 @@ struct feed_view {
     struct stages_status stages;
     struct takings_status takings;
     char *notes[NOTES_A_FEED];
+    char verdict[VERDICT_TEXT_MAX];
+    struct remedy remedies[ADVICE_MAX];
+    char *remedy_list[ADVICE_MAX];
 };
 
 static const char *state_name(const struct session *session)
@@ -146,6 +152,24 @@ static void fill_client(const struct census *census, struct view *view)
     fill_stream_figures(census, view);
 }
 
+/* Once all clients are filled: one may be limited by another. */
+static void judge_client(const struct census *census, struct view *view)
+{
+    struct verdict_input input;
+    appraise_client(census, view, &input);
+    enum verdict_stage stage = verdict(&input, view->verdict, sizeof view->verdict);
+    view->status.limiting_stage = (char *)verdict_stage_name(stage);
+    view->status.verdict = view->verdict;
+}
+
+static void fill_clients(struct census *census)
+{
+    for (uint32_t i = 0; i < census->count; i++)
+        fill_client(census, &census->views[i]);
+    for (uint32_t i = 0; i < census->count; i++)
+        judge_client(census, &census->views[i]);
+}
+
 static void add_stream(const struct view *view, struct stages *sum, Dlp__FeedStatus *out)
 {
     const struct window_rates *rates = &view->rates;
@@ -261,6 +285,49 @@ static void add_marks_note(struct feed_view *view, const struct dataset *dataset
     add_feed_note(view, text);
 }
 
+/* What the advice needs to know besides the figures; the first of the feed's trainers stands for
+ * all. */
+static void describe_feed(const struct census *census, uint32_t number, struct advice_input *in)
+{
+    const struct control *control = census->control;
+    const struct feed_spec *spec = control->options.feeds[number];
+    const struct dataset *dataset = datasets_peek(control->datasets, number);
+    in->shuffle = spec->shuffle;
+    in->memory = budget_limit(control->options.budget);
+    for (uint32_t i = 0; i < spec->nfields; i++)
+        if (spec->fields[i].kind == FIELD_IMAGE)
+            in->transform = &spec->transform;
+    for (uint32_t i = 0; i < census->count && !in->slots; i++) {
+        const struct view *view = &census->views[i];
+        if (view->session->feed_number != number || !view->stats.slots)
+            continue;
+        in->slots = view->stats.slots;
+        in->slot_bytes = view->stats.arena_bytes / view->stats.slots;
+    }
+    if (!dataset || !dataset_records(dataset))
+        return;
+    in->marks = dataset_marks_bytes(dataset) > 0;
+    in->data_bytes = dataset_bytes(dataset);
+    in->record_bytes = in->data_bytes / dataset_records(dataset);
+}
+
+static void judge_feed(const struct census *census, uint32_t number, struct feed_view *view)
+{
+    struct advice_input in = {0};
+    Dlp__FeedStatus *out = &view->status;
+    bool used = appraise_feed(census, number, &in.figures);
+    in.stage = verdict(used ? &in.figures : NULL, view->verdict, sizeof view->verdict);
+    out->limiting_stage = (char *)verdict_stage_name(in.stage);
+    out->verdict = view->verdict;
+    if (!used)
+        return;
+    describe_feed(census, number, &in);
+    out->n_remedies = advice(&in, view->remedies);
+    out->remedies = view->remedy_list;
+    for (size_t i = 0; i < out->n_remedies; i++)
+        view->remedy_list[i] = view->remedies[i].text;
+}
+
 static void fill_feed(const struct census *census, uint32_t number, struct feed_view *view)
 {
     const struct control *control = census->control;
@@ -269,6 +336,7 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     dlp__feed_status__init(out);
     out->name = control->options.feeds[number]->name;
     fill_feed_rates(census, number, view);
+    judge_feed(census, number, view);
     if (!dataset)
         return;
     out->records = dataset_records(dataset);
@@ -313,10 +381,9 @@ static void fill_all(struct status *status)
     reply->clients = mem_array(census->count + 1, sizeof(Dlp__ClientStatus *));
     reply->feeds = mem_array(nfeeds + 1, sizeof(Dlp__FeedStatus *));
     status->feeds = mem_array(nfeeds + 1, sizeof *status->feeds);
-    for (uint32_t i = 0; i < census->count; i++) {
-        fill_client(census, &census->views[i]);
+    fill_clients(census);
+    for (uint32_t i = 0; i < census->count; i++)
         reply->clients[reply->n_clients++] = &census->views[i].status;
-    }
     for (uint32_t i = 0; i < nfeeds; i++) {
         fill_feed(census, i, &status->feeds[i]);
         reply->feeds[reply->n_feeds++] = &status->feeds[i].status;
@@ -376,6 +443,40 @@ void status_reply(struct session *session, uint64_t id)
         session_send(session, &env);
         part.n_vacant = 0; /* they are with the first part */
     } while (part.more);
+    status_free(status);
+}
+
+/* Message by message, so that as many clients as there is room for are in it; feeds go first. Returns
+ * how many clients are not. */
+static uint64_t keep(struct heartbeat *heartbeat, const Dlp__StatusReply *whole)
+{
+    uint64_t left_out = 0;
+    Dlp__StatusReply part = *whole;
+    part.n_clients = part.n_feeds = 0;
+    heartbeat_add(heartbeat, &part);
+    dlp__status_reply__init(&part);
+    part.n_feeds = 1;
+    for (size_t i = 0; i < whole->n_feeds; i++) {
+        part.feeds = whole->feeds + i;
+        heartbeat_add(heartbeat, &part);
+    }
+    part.n_feeds = 0;
+    part.n_clients = 1;
+    for (size_t i = 0; i < whole->n_clients; i++) {
+        part.clients = whole->clients + i;
+        left_out += !heartbeat_add(heartbeat, &part);
+    }
+    return left_out;
+}
+
+void status_keep(const struct control *control)
+{
+    struct heartbeat *heartbeat = control->options.heartbeat;
+    if (!heartbeat || !heartbeat_due(heartbeat, clock_ns()))
+        return;
+    heartbeat_begin(heartbeat);
+    struct status *status = status_new(control);
+    heartbeat_show(heartbeat, keep(heartbeat, &status->reply));
     status_free(status);
 }
 

@@ -23,6 +23,8 @@ void status_free(struct status *status);
 /* StatusReply in parts: all clients that are attached, attaching or giving memory back; all feeds.
  */
 void status_reply(struct session *session, uint64_t id);
+/* What a reply would say now, into the counters file, when it is time for it. */
+void status_keep(const struct control *control);
 void status_pong(struct session *session, uint64_t id);
 
 #endif

@@ -58,7 +58,7 @@ class Verbs(Case):
         write_tar(self.folder / "data/data-00001.tar", [("x.jpg", b"\xff\xd8nothing"), ("x.cls", b"7")])
         self.trainer().attach(slots=SLOTS_MIN, batch=32)
         wait_for("the bad sample", lambda: self.json("bad")["bad"])
-        verbs = {"status": [], "trace": ["--seconds", 0.1, "--out", sheet], "bench": ["feed", "--seconds", 0.1], "show": ["feed", "--out", sheet], "slices": ["feed", "--world", 2], "token": ["feed", "--step", 1], "mix": ["feed"],
+        verbs = {"status": [], "trace": ["--seconds", 0.1, "--out", sheet], "advise": [], "bench": ["feed", "--seconds", 0.1], "show": ["feed", "--out", sheet], "slices": ["feed", "--world", 2], "token": ["feed", "--step", 1], "mix": ["feed"],
                  "batch": ["feed", "--step", 0, "--out", sheet], "find": ["feed", "000003"], "feeds": [], "bad": [], "gpu": [], "report": ["--html", self.folder / "report.html"], "ping": [], "version": []}
         manual = (SOURCE / "docs/dataloadctl.1").read_text(encoding="utf-8")
         items = manual[manual.index(".Sh JSON"):manual.index(".Sh ENVIRONMENT")].split("\n.It Cm ")[1:]
@@ -98,6 +98,19 @@ class Verbs(Case):
         self.assertIn("limits", said["verdict"])
         self.assertGreater(said["stages"]["decode"]["busy"], 0)
         self.assertFalse(any(math.isnan(stage["limit_samples_per_s"]) for stage in said["stages"].values()))
+
+    def test_advice(self):
+        """In bench no trainer waits: what limits is a stage, and what helps comes with figures."""
+        self.serve(shards=2, records=50)
+        self.assertEqual(self.json("advise", "feed")["feeds"], [{"name": "feed", "limiting_stage": "unknown", "verdict": "no trainer is attached",
+                                                                 "remedies": [], "clients": []}])
+        self.assertEqual(self.ctl("advise", "nowhere", check=False).returncode, 4)
+        with subprocess.Popen([CTL, "--socket", self.socket, "bench", "feed", "--seconds", "600"], stdout=subprocess.DEVNULL) as bench:
+            wait_for("a verdict", lambda: "limits" in self.ctl("advise").stdout)
+            said = self.json("advise")["feeds"][0]
+            self.assertEqual(said["clients"], [])
+            self.assertRegex(self.ctl("advise", "feed").stdout, r"^feed: \w+ limits: .*/s")
+            bench.terminate()
 
 
 main()

@@ -379,7 +379,7 @@ class Mirror(Case):
         fast.send("run", batches=2 * SLOTS, print=0)
         verdict = f"the trainer with pid {slow.pid} limits its group: it took no batch"
         self.until("the verdict", lambda: verdict in self.client_status(fast.pid)["verdict"])
-        self.assertIn(f"feed: {verdict}", self.ctl("status").stdout)
+        self.until("the feed's", lambda: f"feed: {verdict}" in self.ctl("status").stdout)
         # Its window has the little that it did wait, and becomes longer.
         status = self.until("its wait to be little", lambda: (it := self.client_status(slow.pid))["wait_share"] < 0.1 and it)
         self.assertEqual((status["waiting_s"], status["ready"]), (0, SLOTS))

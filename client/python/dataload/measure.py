@@ -155,7 +155,7 @@ def measure(loader, step_fn, steps=50, seconds=5.0, file=None):
         real = (taken() - before) / took
         client = explain.client_of(status, other.info) or {}
     ranks = sum(one.get("job") == loader.info["job"] for one in status.get("clients", ()))
-    found = Measurement(compute, alone, real, client.get("limiting_stage", "unknown"), status.get("workers", 0), client.get("decode_per_worker", 0),
+    found = Measurement(compute, alone, real, client.get("limiting_stage") or "unknown", status.get("workers", 0), client.get("decode_per_worker", 0),
                         client.get("read_limit", 0), max(ranks, 1))
     print(found, file=file)
     return found

@@ -1,26 +1,34 @@
-/* Which stage limits a client or all clients of a feed, from the rates of a status reply alone.
+/* What limits a client or all clients of a feed, by how much, and what would help: one sentence,
+ * from rates alone.
  *
  * Pure: no clock, no I/O, no allocation; any thread. A trainer that never waits is the limit
  * itself; else the stage with the lowest capacity is. What a trainer could take is its rate over
- * the share of its time in which it did not wait: samples_per_s / (1 - wait_share). */
-#ifndef DLC_VERDICT_H
-#define DLC_VERDICT_H
+ * the share of its time in which it did not wait: samples_per_s / (1 - wait_share). Where the next
+ * capacity is nearer than VERDICT_CLOSE the sentence says "close to": either may be the limit. */
+#ifndef VERDICT_H
+#define VERDICT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define VERDICT_WINDOW 2.0 /* seconds below which the rates say nothing: "measuring" */
-#define VERDICT_TEXT_MAX 256
+#define VERDICT_CLOSE 1.15
+#define VERDICT_TEXT_MAX 320
 
 /* Rates in samples/s over the window; 0, negative or not finite = not known. */
 struct verdict_input {
     double wait_share;    /* the trainer waited for us, 0..1 */
     double samples_per_s; /* delivered */
+    double demand;        /* what the trainer could take */
     double read_limit;    /* what one reader could deliver at its busy share */
     double decode_limit;  /* workers x rate of one, of what is left to this client */
     double decode_per_worker;
     uint32_t workers;
+    uint32_t cpus;          /* that the daemon may use; 0 = not known */
+    double throttled_share; /* a cgroup's CPU limit kept the daemon from running, 0..1 */
     double read_bytes_per_s;
+    bool packed;             /* read from shards */
     double copy_limit;       /* batches completed and handed over, at its busy share */
     double slots_held_share; /* the reader waited because the trainer had all slots, 0..1 */
     double window_s;
@@ -41,5 +49,16 @@ enum verdict_stage {
 enum verdict_stage verdict(const struct verdict_input *input, char *text, size_t size);
 /* "unknown", "storage", "decode", "copy", "trainer". */
 const char *verdict_stage_name(enum verdict_stage stage);
+
+/* What a trainer with these figures could take; 0 = without limit as far as can be seen. */
+double verdict_demand(double samples_per_s, double wait_share);
+/* The narrowest stage of the input side and its capacity; VERDICT_UNKNOWN, 0: none is known. */
+enum verdict_stage verdict_narrowest(const struct verdict_input *input, enum verdict_stage but,
+                                     double *limit);
+/* Workers that would reach `target` samples/s; 0 = cannot be said. */
+uint32_t verdict_workers(const struct verdict_input *input, double target);
+/* "1,440/s", "7.5/s"; returns text. */
+#define VERDICT_RATE_MAX 32
+const char *verdict_rate(double rate, char text[VERDICT_RATE_MAX]);
 
 #endif
