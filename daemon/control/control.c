@@ -14,6 +14,7 @@
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
 #include "control/reclaim.h"
+#include "control/replay.h"
 #include "control/session.h"
 
 #define TICK_MS 1000
@@ -88,6 +89,7 @@ static void on_tick(uv_timer_t *timer)
         lag_tick(group, now);
         group_tell_members(group);
     }
+    replay_tick(control, now);
     mix_watch_tick(control->mix_watch);
     uploaders_watch(control->options.uploaders);
     reclaim_look(control->reclaim);

@@ -59,6 +59,7 @@ struct control {
     struct reclaim *reclaim;
     struct session *sessions; /* also those that wait for their group's end */
     struct group *groups;
+    struct replay *replays;
     struct conn *conns;
     uint32_t nconns;
     uint64_t deserted;  /* ns; when nconns last became 0 */

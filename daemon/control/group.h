@@ -18,6 +18,7 @@
 #include "control/lag.h"
 #include "control/loan.h"
 #include "control/refusal.h"
+#include "control/replay.h"
 #include "feed/feed.h"
 #include "proto/limits.h"
 
@@ -44,6 +45,7 @@ struct group {
     struct refusal stop;     /* why no batch will follow; code 0: there are more */
     struct feed_place place; /* current: after the last that any member has taken */
     struct lag lag;
+    struct replay_rank *replay; /* its part in one; NULL = none */
     struct loan batches[DLP_SLOTS_MAX];
 };
 

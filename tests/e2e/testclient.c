@@ -134,6 +134,7 @@ static void attach(char *const *words)
     options.timeout_ms = (int)number(words, "timeout", 60000);
     options.reconnect_ms = (int)number(words, "reconnect", 30000);
     options.probe = (int)number(words, "probe", 0);
+    options.allow_replay = (int)number(words, "allow_replay", 0);
     options.device = device_of(option(words, "device", NULL));
     options.progress = count_progress;
     dataload_detach(handle);
@@ -212,6 +213,8 @@ static void print_batch(const dataload_batch *batch, int number_held, int with_r
            ",\"rows\":%u,\"valid\":%u",
            number_held, dataload_batch_epoch(batch), dataload_batch_step(batch), rows,
            dataload_batch_valid(batch));
+    if (dataload_batch_is_replay(batch))
+        printf(",\"replay\":1");
     char text[DATALOAD_TOKEN_MAX] = "";
     if (with_token && dataload_batch_token(batch, text, sizeof text) >= 0) {
         printf(",");
