@@ -63,10 +63,10 @@ typedef struct dataload_options {
     int device;
     /* Asked when a signal has come during an attach: not 0 ends it by -EINTR. May be NULL. */
     int (*interrupted)(void *context);
-    /* 1: 'dataloadctl replay' may serve this trainer batches again, to measure what it takes when it
-     * never waits: dataload_batch_is_replay. It trains on repeated data meanwhile, as they were left:
-     * what has been written into a batch is in it still. Each rank of the job gets as many, before
-     * the same step; then the epoch goes on with the batch that was due. */
+    /* 1: 'dataloadctl replay' may serve this trainer batches again, to measure what it takes when
+     * it never waits: dataload_batch_is_replay. It trains on repeated data meanwhile, as they were
+     * left: what has been written into a batch is in it still. Each rank of the job gets as many,
+     * before the same step; then the epoch goes on with the batch that was due. */
     int allow_replay;
 } dataload_options;
 
@@ -212,8 +212,8 @@ DATALOAD_API uint32_t dataload_batch_valid(const dataload_batch *batch);
 #define DATALOAD_TOKEN_MAX 1024
 DATALOAD_API int dataload_batch_token(const dataload_batch *batch, char *text, size_t size);
 /* Of the handle: after the last batch that dataload_next has handed out, held or released, however
- * many are filled ahead or served again (before the first: where the attach began; after dataload_set_epoch: that
- * epoch's start). Also after the attachment has ended by an error. */
+ * many are filled ahead or served again (before the first: where the attach began; after
+ * dataload_set_epoch: that epoch's start). Also after the attachment has ended by an error. */
 DATALOAD_API int dataload_token(dataload *handle, char *text, size_t size);
 
 /* Field by name, or by number (-ENOENT after the last). Besides the feed's fields there are "valid"

@@ -25,13 +25,14 @@ enum ctl_exit {
 struct ctl {
     FILE *out, *err;
     const char *socket; /* NULL: looked for */
-    const char *feed;   /* the verb's argument, may be NULL */
+    const char *feed;   /* the verb's argument, or --feed; may be NULL */
+    const char *job;    /* the argument of replay and measure */
     const char *file;   /* --out */
     const char *key;    /* the second argument of find */
     const char *token;  /* --token */
     const char *gpu;    /* --release */
     bool json, headers;
-    int64_t world, rank, batch, seed, epoch, epochs, step, count;
+    int64_t world, rank, batch, seed, epoch, epochs, step, batches, count;
     double watch, seconds;
 };
 
@@ -47,6 +48,8 @@ int ctl_mix(const struct ctl *ctl);
 int ctl_batch(const struct ctl *ctl);
 int ctl_find(const struct ctl *ctl);
 int ctl_gpu(const struct ctl *ctl);
+int ctl_replay(const struct ctl *ctl);
+int ctl_measure(const struct ctl *ctl);
 
 /* Prints "dataloadctl: <text>" escaped to err and returns code. */
 int ctl_fail(const struct ctl *ctl, int code, const char *format, ...)
@@ -67,6 +70,8 @@ struct ctl_link {
     const struct ctl *ctl;
     struct dlp_channel *channel;
     uint64_t last_id;
+    void (*progress)(void *context, uint64_t done, uint64_t total); /* NULL: nobody is told of it */
+    void *context;
     char peer[32]; /* version of the daemon */
 };
 

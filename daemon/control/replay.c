@@ -22,6 +22,7 @@ struct replay_rank {
     uint32_t rank, slots;
     pid_t pid;
     uint64_t spare; /* slots that batches before the place need still */
+    bool leads;     /* as far as it may: it has slots for when the others have come on */
     uint64_t served, taken, samples;
     struct mark from, last; /* what is measured lies between them */
 };
@@ -34,12 +35,14 @@ struct replay {
     struct replay_plan plan;
     char job[DLP_NAME_MAX + 1];
     uint64_t target; /* batches for each rank; UINT64_MAX: not settled */
-    uint64_t since, measured; /* when it was asked for; when all ranks were warm, 0 = they are not */
-    uint32_t count, left;     /* ranks; those whose part is not over */
+    uint64_t since,
+        measured;         /* when it was asked for; when all ranks were warm, 0 = they are not */
+    uint32_t count, left; /* ranks; those whose part is not over */
     struct replay_rank ranks[];
 };
 
-/* Some epochs may have no batch of this rank: all but the job's first have as many as each other. */
+/* Some epochs may have no batch of this rank: all but the job's first have as many as each other.
+ */
 static struct feed_place settled(const struct group *group, struct feed_place at)
 {
     for (int i = 0; i < 2 && at.step >= feed_steps(group->feed, at.epoch); i++)
@@ -71,8 +74,7 @@ static void fill(const struct replay_rank *rank, Dlp__ReplayRank *out)
     out->samples = rank->samples;
     out->seconds = (double)ns / (double)CLOCK_SECOND;
     if (ns > waited)
-        out->compute_samples_per_s =
-            (double)samples * (double)CLOCK_SECOND / (double)(ns - waited);
+        out->compute_samples_per_s = (double)samples * (double)CLOCK_SECOND / (double)(ns - waited);
 }
 
 #define RANKS_A_PART 1024 /* well under DLP_FRAME_TO_CLIENT_MAX */
@@ -125,7 +127,8 @@ static void part(struct replay_rank *rank)
     group->replay = NULL;
     rank->replay->left--;
     feed_get_stats(group->feed, &stats);
-    gauge_restart(&group->members->gauge, clock_ns(), &stats); /* none of it was the trainer's pace */
+    gauge_restart(&group->members->gauge, clock_ns(),
+                  &stats); /* none of it was the trainer's pace */
 }
 
 static void end(struct replay *replay)
@@ -142,15 +145,17 @@ static void end(struct replay *replay)
     free(replay);
 }
 
-/* Those that have had what is due go on. */
+/* Those that have had what is due go on, and those that had to wait for others. */
 static void look(struct replay *replay)
 {
     for (uint32_t i = 0; i < replay->count; i++) {
-        struct group *group = replay->ranks[i].group;
-        if (!group || replay->ranks[i].taken < replay->target)
-            continue;
-        part(&replay->ranks[i]);
-        loan_look(group);
+        struct replay_rank *rank = &replay->ranks[i];
+        struct group *group = rank->group;
+        bool over = group && rank->taken >= replay->target;
+        if (over)
+            part(rank);
+        if (over || (group && rank->leads))
+            loan_look(group);
     }
     if (!replay->left)
         end(replay);
@@ -171,11 +176,10 @@ static void fail(struct replay *replay, const char *why)
         return;
     struct session *asker = replay->asker;
     replay->asker = NULL;
-    session_refuse_format(asker, replay->id, DLP_ERROR_REPLAY,
-                          "the replay of job %s has ended early, after %" PRIu64
-                          " batch%s to each rank, since %s",
-                          replay->job, most_served(replay),
-                          most_served(replay) == 1 ? "" : "es", why);
+    session_refuse_format(
+        asker, replay->id, DLP_ERROR_REPLAY,
+        "the replay of job %s has ended early, after %" PRIu64 " batch%s to each rank, since %s",
+        replay->job, most_served(replay), most_served(replay) == 1 ? "" : "es", why);
 }
 
 void replay_start(struct session *asker, uint64_t id, const struct replay_plan *plan,
@@ -210,6 +214,16 @@ void replay_start(struct session *asker, uint64_t id, const struct replay_plan *
     }
 }
 
+/* A rank that has left, or has had its part, is not waited for. */
+static uint64_t least_served(const struct replay *replay)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < replay->count; i++)
+        if (replay->ranks[i].group && replay->ranks[i].served < least)
+            least = replay->ranks[i].served;
+    return least;
+}
+
 enum replay_use replay_use(struct group *group)
 {
     struct replay_rank *rank = group->replay;
@@ -221,6 +235,10 @@ enum replay_use replay_use(struct group *group)
     if (rank->served >= replay->target)
         return REPLAY_LETS_GO;
     if (group_before(settled(group, group->members->expected), replay->plan.place))
+        return REPLAY_KEEPS;
+    rank->leads =
+        replay->target == UINT64_MAX && rank->served >= least_served(replay) + REPLAY_LEAD;
+    if (rank->leads)
         return REPLAY_KEEPS;
     rank->served++;
     return REPLAY_SERVES;

@@ -6,7 +6,8 @@
  * on; all others are lent again as they are given back: the job's own data, in memory already, in
  * slots that the trainer may hold as ever. Such a batch is no progress: no place, count or token
  * moves. Each rank gets the same number, since ranks that train together move together: where a
- * time is asked for, it is settled when that is over, as the highest served so far. After them the
+ * time is asked for, it is settled when that is over, as the highest served so far; until then none
+ * is served REPLAY_LEAD more than another, however far apart they come to the place. After them the
  * slots are free, and the epoch goes on.
  *
  * Whatever happens settles the number, if it is not: a member that leaves, chooses an epoch or gets
@@ -23,6 +24,7 @@
 #include "feed/feed.h"
 
 #define REPLAY_PATIENCE (60 * CLOCK_SECOND)
+#define REPLAY_LEAD 64 /* batches that a rank is served more than the last of the others */
 
 struct control;
 struct group;

@@ -115,8 +115,8 @@ static int check_members(const struct job *job, struct group *const *groups, uin
                           group->stop.code ? "gets no batches any more"
                                            : "is attaching: ask again when it streams");
         if (group->replay)
-            return refuse(refusal, DLP_ERROR_REPLAY,
-                          "job %s has a replay already: one at a time", job->name);
+            return refuse(refusal, DLP_ERROR_REPLAY, "job %s has a replay already: one at a time",
+                          job->name);
         if (!feed_steps(group->feed, session->expected.epoch + 1))
             return refuse(refusal, DLP_ERROR_REPLAY,
                           "rank %u of job %s has no batch in an epoch, so there is nothing to "

@@ -69,9 +69,9 @@ struct session {
     struct feed_place expected; /* of the next that it will be told of, if none passes it by */
     enum loan_state lent[DLP_SLOTS_MAX];
     bool allow_replay; /* batches may be served again to it */
-    bool lagging;     /* batches pass it by */
-    bool cast_off;    /* for good: detached as soon as it holds nothing */
-    uint64_t skipped; /* batches that have passed it by */
+    bool lagging;      /* batches pass it by */
+    bool cast_off;     /* for good: detached as soon as it holds nothing */
+    uint64_t skipped;  /* batches that have passed it by */
     struct gauge gauge;
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */

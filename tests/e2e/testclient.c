@@ -345,9 +345,9 @@ static void stats(void)
     int rc = dataload_get_stats(handle, &s);
     printf("{\"rc\":%d,\"batches\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"wait_ns\":%" PRIu64
            ",\"hold_ns\":%" PRIu64 ",\"stalls\":%" PRIu64 ",\"reconnects\":%" PRIu64
-           ",\"ready\":%u,\"held\":%u,\"skipped\":%" PRIu64 "}\n",
+           ",\"ready\":%u,\"held\":%u,\"skipped\":%" PRIu64 ",\"replayed\":%" PRIu64 "}\n",
            rc, s.batches, s.samples, s.wait_ns, s.hold_ns, s.stalls, s.reconnects, s.ready, s.held,
-           s.skipped);
+           s.skipped, s.replayed);
 }
 
 static void token(char *const *words)
