@@ -8,14 +8,17 @@ RECORDS = 2 * 26
 BATCH = 2
 STEPS = 7  # RECORDS in batches of 2 on 4 ranks, wrapped
 ENDED = 1  # rc of next
+AHEAD = 8
 
 
 class Loop(threading.Thread):
-    """A trainer that takes batches until it is told to stop, at its pace, holding some while it takes the next."""
+    """A trainer that takes batches until it is told to stop, at its pace, holding some while it takes the next; no further
+    ahead of the others than ranks are that train together."""
 
-    def __init__(self, trainer, pause=0.0, keep=0):
+    def __init__(self, trainer, others, pause=0.0, keep=0):
         super().__init__(daemon=True)
-        self.trainer, self.pause, self.keep = trainer, pause, keep
+        self.trainer, self.others, self.pause, self.keep = trainer, others, pause, keep
+        self.turns = 0
         self.steps, self.replays, self.held = [], [], []  # (epoch, step, index); the number of steps before each replay
         self.ending = threading.Event()
         self.error = None
@@ -23,7 +26,10 @@ class Loop(threading.Thread):
     def run(self):
         try:
             while not self.ending.is_set():
-                self.turn()
+                if self.turns > AHEAD + min(loop.turns for loop in self.others if loop.is_alive()):
+                    time.sleep(0.001)
+                else:
+                    self.turn()
         except Exception as error:  # of a trainer that is killed
             self.error = error
 
@@ -39,6 +45,7 @@ class Loop(threading.Thread):
             self.replays.append(len(self.steps))
         else:
             self.steps.append((batch["epoch"], batch["step"], tuple(batch["index"])))
+        self.turns += 1
         self.held.append(batch["handle"])
         time.sleep(self.pause)
         if len(self.held) > self.keep:
@@ -67,7 +74,7 @@ class Replay(Case):
         for rank in range(WORLD):
             trainer = self.trainer()
             trainer.attach(job="j", rank=rank, world=WORLD, allow_replay=1)
-            self.loops.append(Loop(trainer, **(loops or [{}] * WORLD)[rank]))
+            self.loops.append(Loop(trainer, self.loops, **(loops or [{}] * WORLD)[rank]))
         for loop in self.loops:
             loop.start()
         self.addCleanup(lambda: [loop.ending.set() for loop in self.loops])
