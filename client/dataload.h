@@ -63,10 +63,8 @@ typedef struct dataload_options {
     int device;
     /* Asked when a signal has come during an attach: not 0 ends it by -EINTR. May be NULL. */
     int (*interrupted)(void *context);
-    /* 1: 'dataloadctl replay' may serve this trainer batches again, to measure what it takes when
-     * it never waits: dataload_batch_is_replay. It trains on repeated data meanwhile, as they were
-     * left: what has been written into a batch is in it still. Each rank of the job gets as many,
-     * before the same step; then the epoch goes on with the batch that was due. */
+    /* 1: 'dataloadctl replay' may have it handed batches again, in which what it has written is
+     * still, to measure it without waits; all ranks as many, then the one that was due. */
     int allow_replay;
 } dataload_options;
 
@@ -196,8 +194,7 @@ DATALOAD_API const char *dataload_note(dataload *handle, uint32_t number);
 
 DATALOAD_API uint64_t dataload_batch_epoch(const dataload_batch *batch);
 DATALOAD_API uint64_t dataload_batch_step(const dataload_batch *batch);
-/* 1: it was handed out before and is served again (allow_replay): no step of the epoch, which it
- * does not count for in dataload_steps; epoch and step are those that it had. */
+/* 1: handed out before (allow_replay). No step of the epoch; epoch and step are those it had. */
 DATALOAD_API int dataload_batch_is_replay(const dataload_batch *batch);
 /* Rows present, and rows not flagged invalid. */
 DATALOAD_API uint32_t dataload_batch_rows(const dataload_batch *batch);
@@ -207,8 +204,7 @@ DATALOAD_API uint32_t dataload_batch_valid(const dataload_batch *batch);
  * Opaque; no round trip. Both return the length of the text, or -ENOSPC when size is too small
  * (DATALOAD_TOKEN_MAX always does). After the last batch of an epoch it is the next epoch's start.
  *
- * Of a lent batch: just after it; -ENODATA where it is served again, since it is no step to go on
- * after. */
+ * Of a lent batch: just after it; -ENODATA of one handed out again, which is no step. */
 #define DATALOAD_TOKEN_MAX 1024
 DATALOAD_API int dataload_batch_token(const dataload_batch *batch, char *text, size_t size);
 /* Of the handle: after the last batch that dataload_next has handed out, held or released, however

@@ -1,7 +1,6 @@
 /* What limits a running job: the rate of its trainers alone against that of the input alone. */
 #include <string.h>
 
-#include "client/ctl/ctl.h"
 #include "client/ctl/ctl_bench.h"
 #include "client/ctl/ctl_replay.h"
 #include "client/ctl/ctl_table.h"

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "client/ctl/ctl.h"
 #include "client/ctl/ctl_table.h"
 
 static Dlp__Number *number(Dlp__Number *room, int64_t value)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/ctl_json.h"
+#include "client/ctl/ctl_replay.h"
 #include "client/dataload.h"
 #include "proto/frames.h"
 
