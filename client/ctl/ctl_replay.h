@@ -5,7 +5,6 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 
-
 #define CTL_REPLAY_SECONDS 5.0
 
 int ctl_replay(const struct ctl *ctl);
