@@ -9,7 +9,7 @@
 #define TEXT 256
 
 struct figures {                     /* of the ranks that are here, from a status */
-    const Dlp__ClientStatus *client; /* one of them */
+    const Dlp__ClientStatus *client; /* one of them, once gathered */
     const Dlp__FeedStatus *feed;
     uint32_t ranks;
     bool may_replay;
@@ -65,11 +65,21 @@ static int no_job(const struct ctl *ctl, const Dlp__StatusReply *status)
                     *names ? "there are: " : "there is no job at all", names);
 }
 
+/* Another member of its mirror group stands for it. */
+static bool is_counted(const struct ctl *ctl, const Dlp__StatusReply *status, size_t number)
+{
+    const Dlp__ClientStatus *client = status->clients[number];
+    for (size_t i = 0; *client->group && i < number; i++)
+        if (of_job(ctl, status->clients[i]) && status->clients[i]->rank == client->rank)
+            return true;
+    return false;
+}
+
 static int gather(const struct ctl *ctl, const Dlp__StatusReply *status, struct figures *sum)
 {
     for (size_t i = 0; i < status->n_clients; i++) {
         const Dlp__ClientStatus *client = status->clients[i];
-        if (!of_job(ctl, client))
+        if (!of_job(ctl, client) || is_counted(ctl, status, i))
             continue;
         if (sum->client && strcmp(sum->client->feed, client->feed) != 0)
             return ctl_fail(ctl, CTL_USAGE,
@@ -222,13 +232,26 @@ static void find_rates(const struct ctl *ctl, struct ctl_link *link, const struc
         it->input = input_by_figures(figures);
 }
 
+static int report(const struct ctl *ctl, struct ctl_link *link, const Dlp__StatusReply *status)
+{
+    struct figures figures = {0};
+    struct measuring it = {0};
+    int code = gather(ctl, status, &figures);
+    if (code || !figures.client)
+        return code;
+    find_rates(ctl, link, &figures, &it);
+    if (ctl->json)
+        print_json(ctl, &figures, &it);
+    else
+        print_text(ctl, &figures, &it);
+    return CTL_OK;
+}
+
 int ctl_measure(const struct ctl *ctl)
 {
     struct ctl own = *ctl;
     struct ctl_link link;
     struct ctl_reply reply;
-    struct figures figures = {0};
-    struct measuring it = {0};
     if (own.seconds <= 0)
         own.seconds = CTL_REPLAY_SECONDS;
     int code = ctl_link_open(&own, "dataloadctl measure", &link);
@@ -236,14 +259,7 @@ int ctl_measure(const struct ctl *ctl)
         return code;
     code = ctl_status_ask(&link, &reply);
     if (code == CTL_OK) {
-        code = gather(&own, ctl_reply_body(&reply), &figures);
-        if (code == CTL_OK) {
-            find_rates(&own, &link, &figures, &it);
-            if (own.json)
-                print_json(&own, &figures, &it);
-            else
-                print_text(&own, &figures, &it);
-        }
+        code = report(&own, &link, ctl_reply_body(&reply));
         ctl_reply_free(&reply);
     }
     ctl_link_close(&link);

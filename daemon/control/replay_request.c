@@ -29,22 +29,23 @@ static bool is_meant(const struct job *job, const Dlp__ReplayRequest *message)
            (!*message->feed || !strcmp(job->feed, message->feed));
 }
 
-static int refuse_none(const struct session *session, const Dlp__ReplayRequest *message,
-                       struct refusal *refusal)
+static void refuse_none(const struct session *session, const Dlp__ReplayRequest *message,
+                        struct refusal *refusal)
 {
     char names[NAMES_MAX] = "";
     for (const struct job *job = jobs_first(session->control->jobs); job; job = job->next)
         if (runs(job))
             list_add(names, job->name);
-    return refuse(refusal, DLP_ERROR_NOT_ATTACHED, "no trainer of a job %s%s%s runs here; %s%s",
-                  message->job, *message->feed ? " of feed " : "", message->feed,
-                  *names ? "there are: " : "there is no job at all", names);
+    refuse(refusal, DLP_ERROR_NOT_ATTACHED, "no trainer of a job %s%s%s runs here; %s%s",
+           message->job, *message->feed ? " of feed " : "", message->feed,
+           *names ? "there are: " : "there is no job at all", names);
 }
 
-/* The one job that is meant and is the peer's to act on. */
-static int find_job(const struct session *session, const Dlp__ReplayRequest *message,
-                    const struct job **out, struct refusal *refusal)
+/* The one job that is meant and is the peer's to act on; NULL with the reason. */
+static const struct job *find_job(const struct session *session, const Dlp__ReplayRequest *message,
+                                  struct refusal *refusal)
 {
+    const struct job *found = NULL;
     char feeds[NAMES_MAX] = "";
     uint32_t met = 0, own = 0;
     for (const struct job *job = jobs_first(session->control->jobs); job; job = job->next) {
@@ -54,22 +55,22 @@ static int find_job(const struct session *session, const Dlp__ReplayRequest *mes
         if (!access_owns(&session->peer, job->uid))
             continue;
         own++;
-        *out = job;
+        found = job;
         list_add(feeds, job->feed);
     }
     if (!met)
-        return refuse_none(session, message, refusal);
-    if (!own)
-        return refuse(refusal, DLP_ERROR_NOT_PERMITTED,
-                      "job %s is another user's: it is for that user, root and the daemon's own "
-                      "user to have it measured",
-                      message->job);
-    if (own > 1)
-        return refuse(refusal, DLP_ERROR_BAD_REQUEST,
-                      "%u jobs have the name %s, of the feeds %s: name one of the feeds, or ask as "
-                      "the user whose job it is",
-                      own, message->job, feeds);
-    return 0;
+        refuse_none(session, message, refusal);
+    else if (!own)
+        refuse(refusal, DLP_ERROR_NOT_PERMITTED,
+               "job %s is another user's: it is for that user, root and the daemon's own "
+               "user to have it measured",
+               message->job);
+    else if (own > 1)
+        refuse(refusal, DLP_ERROR_BAD_REQUEST,
+               "%u jobs have the name %s, of the feeds %s: name one of the feeds, or ask as "
+               "the user whose job it is",
+               own, message->job, feeds);
+    return own == 1 ? found : NULL;
 }
 
 /* The groups of its ranks here. */
@@ -187,18 +188,15 @@ static int plan(const Dlp__ReplayRequest *message, struct group *const *groups, 
 void replay_begin(struct session *session, uint64_t id, const Dlp__ReplayRequest *message)
 {
     struct refusal refusal;
-    const struct job *job = NULL;
     struct replay_plan wanted = {.job = message->job};
-    int code = find_job(session, message, &job, &refusal);
-    if (!code)
-        code = check_job(job, message, &refusal);
-    if (code) {
+    const struct job *job = find_job(session, message, &refusal);
+    if (!job || check_job(job, message, &refusal)) {
         session_deny(session, id, "replay", refusal.code, refusal.text);
         return;
     }
     cleanup_free struct group **groups = mem_array(job->nclaims, sizeof(struct group *));
     uint32_t count = find_groups(session->control, job, groups);
-    code = check_members(job, groups, count, &refusal);
+    int code = check_members(job, groups, count, &refusal);
     if (!code)
         code = plan(message, groups, count, &wanted, &refusal);
     if (code)
