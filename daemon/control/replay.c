@@ -382,5 +382,8 @@ char *replay_words(const struct group *group, char *text, size_t size)
     else
         snprintf(text + length, size - (size_t)length, ", %.1f of %.1f s",
                  measured_s(replay, clock_ns()), (double)replay->plan.ns / (double)CLOCK_SECOND);
+    length = (int)strlen(text);
+    if (rank->leads)
+        snprintf(text + length, size - (size_t)length, "; waits for the other ranks");
     return text;
 }
