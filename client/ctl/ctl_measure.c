@@ -120,11 +120,22 @@ static void on_progress(void *context, uint64_t done, uint64_t total)
     it->done = ctl_bench_measure(&it->bench) == CTL_OK;
 }
 
-static void replay(const struct ctl *ctl, struct ctl_link *link, const struct figures *figures,
-                   struct measuring *it)
+static void measure_compute(struct ctl_link *link, struct measuring *it)
 {
     struct ctl_reply reply;
-    struct ctl probe = *ctl;
+    if (ctl_replay_ask(link, &reply) != CTL_OK)
+        return;
+    it->compute = ctl_replay_rate(ctl_reply_body(&reply));
+    it->by_replay = it->compute > 0;
+    ctl_reply_free(&reply);
+}
+
+/* In a replay of its own: the workers take cores from the trainers. */
+static void measure_input(struct ctl_link *link, const struct figures *figures,
+                          struct measuring *it)
+{
+    struct ctl_reply reply;
+    struct ctl probe = *link->ctl;
     probe.feed = figures->client->feed;
     it->bench = (struct bench){
         .ctl = &probe,
@@ -133,16 +144,12 @@ static void replay(const struct ctl *ctl, struct ctl_link *link, const struct fi
     it->attached = ctl_bench_attach(&it->bench) == CTL_OK;
     link->progress = on_progress;
     link->context = it;
-    if (ctl_replay_ask(link, &reply) == CTL_OK) {
-        it->compute = ctl_replay_rate(ctl_reply_body(&reply));
-        it->by_replay = it->compute > 0;
+    if (it->attached && ctl_replay_ask(link, &reply) == CTL_OK) {
+        it->input = it->done ? ctl_bench_rate(&it->bench) : 0;
+        it->by_probe = it->input > 0;
         ctl_reply_free(&reply);
     }
     link->progress = NULL;
-    if (it->done && it->by_replay) {
-        it->input = ctl_bench_rate(&it->bench);
-        it->by_probe = it->input > 0;
-    }
     ctl_bench_end(&it->bench);
 }
 
@@ -189,10 +196,10 @@ static void print_text(const struct ctl *ctl, const struct figures *figures,
     ctl_print(ctl, "job %s, feed %s, %u of %u ranks", ctl->job, figures->client->feed,
               figures->ranks, figures->client->world);
     ctl_print(ctl, "compute only %10s samples/s  (%s)", ctl_text_rate(it->compute, rate),
-              it->by_replay ? "batches in memory served again"
-                            : "its clocks: the time in which it did not wait");
+              it->by_replay ? "a replay" : "its clocks: the time in which it did not wait");
     ctl_print(ctl, "input only   %10s samples/s  (%s)", ctl_text_rate(it->input, rate),
-              it->by_probe ? "trainers that do nothing, meanwhile" : "the daemon's figures");
+              it->by_probe ? "trainers that do nothing, during another replay"
+                           : "the daemon's figures");
     ctl_print(ctl, "real run     %10s samples/s  (before)", ctl_text_rate(figures->real, rate));
     ctl_print(ctl, "%s", meaning(it, text));
     if (*figures->client->verdict)
@@ -221,11 +228,12 @@ static void print_json(const struct ctl *ctl, const struct figures *figures,
     ctl_json_print(ctl->out, json, true);
 }
 
-static void find_rates(const struct ctl *ctl, struct ctl_link *link, const struct figures *figures,
-                       struct measuring *it)
+static void find_rates(struct ctl_link *link, const struct figures *figures, struct measuring *it)
 {
     if (figures->may_replay)
-        replay(ctl, link, figures, it);
+        measure_compute(link, it);
+    if (it->by_replay)
+        measure_input(link, figures, it);
     if (!it->by_replay)
         it->compute = figures->compute;
     if (!it->by_probe)
@@ -239,7 +247,7 @@ static int report(const struct ctl *ctl, struct ctl_link *link, const Dlp__Statu
     int code = gather(ctl, status, &figures);
     if (code || !figures.client)
         return code;
-    find_rates(ctl, link, &figures, &it);
+    find_rates(link, &figures, &it);
     if (ctl->json)
         print_json(ctl, &figures, &it);
     else
