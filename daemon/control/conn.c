@@ -344,7 +344,7 @@ static int start_handles(struct conn *conn, int fd)
 static bool does_nothing(const struct session *session)
 {
     return (session->state == SESSION_NEW || session->state == SESSION_GREETED) &&
-           !session->listing.active && !session->inquiry;
+           !session->listing.active && !session->inquiry && !session->replays;
 }
 
 bool conn_make_room(struct control *control, int fd)

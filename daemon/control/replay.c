@@ -29,8 +29,7 @@ struct replay_rank {
 
 struct replay {
     struct replay *next, **link; /* in control->replays */
-    struct control *control;
-    struct session *asker; /* NULL: has its answer, or has gone */
+    struct session *asker;       /* NULL: nobody waits for the answer */
     uint64_t id;
     struct replay_plan plan;
     char job[DLP_NAME_MAX + 1];
@@ -77,6 +76,13 @@ static void fill(const struct replay_rank *rank, Dlp__ReplayRank *out)
         out->compute_samples_per_s = (double)samples * (double)CLOCK_SECOND / (double)(ns - waited);
 }
 
+/* Whoever asked has its answer, or has gone. */
+static void dismiss(struct replay *replay)
+{
+    replay->asker->replays--;
+    replay->asker = NULL;
+}
+
 #define RANKS_A_PART 1024 /* well under DLP_FRAME_TO_CLIENT_MAX */
 
 static void reply_part(struct replay *replay, uint32_t first, uint32_t count)
@@ -106,7 +112,7 @@ static void reply(struct replay *replay)
         uint32_t rest = replay->count - at;
         reply_part(replay, at, rest < RANKS_A_PART ? rest : RANKS_A_PART);
     }
-    replay->asker = NULL;
+    dismiss(replay);
 }
 
 static uint64_t most_served(const struct replay *replay)
@@ -174,12 +180,11 @@ static void fail(struct replay *replay, const char *why)
 {
     if (!replay->asker)
         return;
-    struct session *asker = replay->asker;
-    replay->asker = NULL;
     session_refuse_format(
-        asker, replay->id, DLP_ERROR_REPLAY,
+        replay->asker, replay->id, DLP_ERROR_REPLAY,
         "the replay of job %s has ended early, after %" PRIu64 " batch%s to each rank, since %s",
         replay->job, most_served(replay), most_served(replay) == 1 ? "" : "es", why);
+    dismiss(replay);
 }
 
 void replay_start(struct session *asker, uint64_t id, const struct replay_plan *plan,
@@ -187,8 +192,7 @@ void replay_start(struct session *asker, uint64_t id, const struct replay_plan *
 {
     struct control *control = asker->control;
     struct replay *replay = mem_new(sizeof *replay + count * sizeof replay->ranks[0]);
-    *replay = (struct replay){.control = control,
-                              .asker = asker,
+    *replay = (struct replay){.asker = asker,
                               .id = id,
                               .plan = *plan,
                               .target = plan->batches ? plan->batches : UINT64_MAX,
@@ -198,9 +202,11 @@ void replay_start(struct session *asker, uint64_t id, const struct replay_plan *
                               .next = control->replays,
                               .link = &control->replays};
     snprintf(replay->job, sizeof replay->job, "%s", plan->job);
+    replay->plan.job = replay->job;
     if (replay->next)
         replay->next->link = &replay->next;
     control->replays = replay;
+    asker->replays++;
     for (uint32_t i = 0; i < count; i++) {
         struct group *group = groups[i];
         replay->ranks[i] = (struct replay_rank){
@@ -336,7 +342,7 @@ void replay_forget(const struct session *asker)
         next = replay->next;
         if (replay->asker != asker)
             continue;
-        replay->asker = NULL;
+        dismiss(replay);
         settle(replay);
     }
 }

@@ -75,6 +75,7 @@ struct session {
     struct gauge gauge;
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */
+    uint32_t replays;        /* that it has asked for and waits for */
     struct bad_listing listing;
 };
 
