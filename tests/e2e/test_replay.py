@@ -1,4 +1,5 @@
 """dataloadctl replay and measure: batches served again to running trainers, the epoch undisturbed."""
+import contextlib
 import threading
 
 from harness import *
@@ -135,6 +136,15 @@ class Replay(Case):
         wait_for("the replay", lambda: all(len(loop.replays) > 8 for loop in self.loops))
         return thread, done
 
+    def kill(self, loop):
+        """Its thread may have been writing to it."""
+        loop.trainer.kill()
+        loop.join()
+        self.trainers.remove(loop.trainer)
+        with contextlib.suppress(BrokenPipeError):
+            loop.trainer.close()
+        loop.trainer.process.stdout.close()
+
     def test_a_rank_is_killed(self):
         self.begin()
         thread, done = self.replay_meanwhile("--seconds", "600")
@@ -142,7 +152,7 @@ class Replay(Case):
         second = self.ctl("replay", "j", check=False)
         self.assertEqual(second.returncode, 69)
         self.assertIn("has a replay already", second.stderr)
-        self.loops[0].trainer.kill()
+        self.kill(self.loops[0])
         thread.join()
         self.assertEqual(done["ctl"].returncode, 69)
         self.assertIn("rank 0 (pid", done["ctl"].stderr)
