@@ -87,6 +87,7 @@ static void send_attach(struct dataload *handle)
     attach.epoch = number(&epoch, again ? DATALOAD_UNSET : options->epoch);
     attach.slots = number(&slots, again ? handle->slots : options->slots);
     attach.probe = options->probe != 0;
+    attach.allow_replay = options->allow_replay != 0;
     if (!again && options->resume)
         attach.token = (char *)options->resume;
     if (again)

@@ -63,6 +63,9 @@ typedef struct dataload_options {
     int device;
     /* Asked when a signal has come during an attach: not 0 ends it by -EINTR. May be NULL. */
     int (*interrupted)(void *context);
+    /* 1: 'dataloadctl replay' may have it handed batches again, in which what it has written is
+     * still, to measure it without waits; all ranks as many, then the one that was due. */
+    int allow_replay;
 } dataload_options;
 
 #define DATALOAD_HOST 0
@@ -138,6 +141,7 @@ typedef struct dataload_stats {
     uint64_t reconnects;
     uint32_t ready, held; /* now */
     uint64_t skipped;     /* batches that passed this trainer by (lag: skip) */
+    uint64_t replayed;    /* batches handed out again (allow_replay): not among `batches` */
 } dataload_stats;
 
 /* Attaches to a feed. On error *handle is still set (to a dead handle) so that
@@ -190,6 +194,8 @@ DATALOAD_API const char *dataload_note(dataload *handle, uint32_t number);
 
 DATALOAD_API uint64_t dataload_batch_epoch(const dataload_batch *batch);
 DATALOAD_API uint64_t dataload_batch_step(const dataload_batch *batch);
+/* 1: handed out before (allow_replay). No step of the epoch; epoch and step are those it had. */
+DATALOAD_API int dataload_batch_is_replay(const dataload_batch *batch);
 /* Rows present, and rows not flagged invalid. */
 DATALOAD_API uint32_t dataload_batch_rows(const dataload_batch *batch);
 DATALOAD_API uint32_t dataload_batch_valid(const dataload_batch *batch);
@@ -198,12 +204,12 @@ DATALOAD_API uint32_t dataload_batch_valid(const dataload_batch *batch);
  * Opaque; no round trip. Both return the length of the text, or -ENOSPC when size is too small
  * (DATALOAD_TOKEN_MAX always does). After the last batch of an epoch it is the next epoch's start.
  *
- * Of a lent batch: just after it. */
+ * Of a lent batch: just after it; -ENODATA of one handed out again, which is no step. */
 #define DATALOAD_TOKEN_MAX 1024
 DATALOAD_API int dataload_batch_token(const dataload_batch *batch, char *text, size_t size);
 /* Of the handle: after the last batch that dataload_next has handed out, held or released, however
- * many are filled ahead (before the first: where the attach began; after dataload_set_epoch: that
- * epoch's start). Also after the attachment has ended by an error. */
+ * many are filled ahead or served again (before the first: where the attach began; after
+ * dataload_set_epoch: that epoch's start). Also after the attachment has ended by an error. */
 DATALOAD_API int dataload_token(dataload *handle, char *text, size_t size);
 
 /* Field by name, or by number (-ENOENT after the last). Besides the feed's fields there are "valid"

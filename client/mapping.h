@@ -28,6 +28,7 @@ struct dataload_batch {
     int64_t taken_at;
     int64_t hold_ns;       /* of GIVEN */
     dlp_cu_event released; /* of the caller's stream; NULL before the first use */
+    bool replay;           /* handed out before */
     bool populated;
     bool kept; /* the memory of its slot is the caller's */
 };

@@ -50,6 +50,10 @@ int dataload_batch_token(const dataload_batch *batch, char *text, size_t size)
         return -ENOLCK;
     if (batch->state != BATCH_HELD)
         return -EINVAL;
+    if (batch->replay)
+        return handle_fail(batch->mapping->handle, -ENODATA,
+                           "a batch that is served again is no step to go on after: "
+                           "dataload_token() is of the last one that is");
     const struct dataload *handle = batch->mapping->handle;
     struct position at = {batch->at.epoch, batch->at.step + 1};
     if (at.step >= take_steps(handle, at.epoch))

@@ -69,7 +69,7 @@ static bool epoch_over(const struct dataload *handle)
 static uint64_t passed_to(const struct dataload *handle)
 {
     const struct turn *first = &handle->queue[handle->queue_at];
-    bool batch = handle->skips && handle->queued && !first->final;
+    bool batch = handle->skips && handle->queued && !first->final && !first->batch->replay;
     return batch && first->at.epoch > handle->next.epoch ? first->at.epoch : handle->next.epoch;
 }
 
@@ -173,7 +173,16 @@ static struct dataload_batch *announce(struct dataload *handle, uint32_t slot, u
     batch->state = BATCH_READY;
     batch->generation = generation;
     batch->at = at;
+    batch->replay = false;
     return batch;
+}
+
+static bool may_replay(struct dataload *handle)
+{
+    if (handle->options.allow_replay)
+        return true;
+    handle_protocol(handle, "BatchReady of a batch served again, which was not allowed");
+    return false;
 }
 
 void take_ready(struct dataload *handle, const Dlp__BatchReady *ready)
@@ -181,11 +190,13 @@ void take_ready(struct dataload *handle, const Dlp__BatchReady *ready)
     handle->offer = 0;
     struct position at = {ready->epoch, ready->step};
     if (is_void(handle) || !fits(handle, "BatchReady", ready->slot, ready->generation) ||
-        !rows_fit(handle, ready) || !in_turn(handle, "BatchReady", at))
+        !rows_fit(handle, ready) ||
+        !(ready->replay ? may_replay(handle) : in_turn(handle, "BatchReady", at)))
         return;
     struct dataload_batch *batch = announce(handle, ready->slot, ready->generation, at);
     batch->rows = ready->rows;
     batch->valid = ready->valid;
+    batch->replay = ready->replay;
     push(handle, (struct turn){.batch = batch, .at = at});
 }
 
@@ -256,7 +267,9 @@ static int hand_out(struct dataload *handle, struct dataload_batch *batch)
     batch->state = BATCH_HELD;
     batch->taken_at = handle_now();
     batch->mapping->held++;
-    send_take(handle, batch, meter_taken(&handle->meter, batch->rows, view_bytes(batch)));
+    handle->meter.totals.replayed += batch->replay;
+    uint32_t rows = batch->replay ? 0 : batch->rows;
+    send_take(handle, batch, meter_taken(&handle->meter, rows, rows ? view_bytes(batch) : 0));
     handle->wait_sent = false;
     return 0;
 }
@@ -289,8 +302,10 @@ static int take_turn(struct dataload *handle, dataload_batch **out)
         return handle_ended(handle);
     }
     struct turn turn = pop(handle);
-    handle->next = (struct position){turn.at.epoch, turn.at.step + 1};
-    handle->begun = true;
+    if (!turn.batch->replay) {
+        handle->next = (struct position){turn.at.epoch, turn.at.step + 1};
+        handle->begun = true;
+    }
     if (turn.code)
         return hand_error(handle, &turn);
     int r = hand_out(handle, turn.batch);

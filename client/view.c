@@ -26,6 +26,11 @@ uint64_t dataload_batch_step(const dataload_batch *batch)
     return batch->at.step;
 }
 
+int dataload_batch_is_replay(const dataload_batch *batch)
+{
+    return batch->replay;
+}
+
 uint32_t dataload_batch_rows(const dataload_batch *batch)
 {
     return batch->rows;

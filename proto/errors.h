@@ -26,7 +26,8 @@
     X(19, INTERNAL,      EIO,          "internal error") \
     X(20, SHARED,        EBUSY,        "other trainers read the same batches") \
     X(21, LAGGED,        ESTALE,       "the other members of the group go on without it") \
-    X(22, GPU,           ENODEV,       "batches cannot be put on this GPU")
+    X(22, GPU,           ENODEV,       "batches cannot be put on this GPU") \
+    X(23, REPLAY,        EBUSY,        "batches cannot be served again")
 /* clang-format on */
 
 enum dlp_error {

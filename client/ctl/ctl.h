@@ -24,14 +24,14 @@ enum ctl_exit {
 /* The command line and where output goes. Negative numbers: not given. */
 struct ctl {
     FILE *out, *err;
-    const char *socket; /* NULL: looked for */
-    const char *feed;   /* the verb's argument, may be NULL */
-    const char *file;   /* --out, --textfile */
-    const char *key;    /* the second argument of find */
-    const char *token;  /* --token */
-    const char *gpu;    /* --release */
+    const char *socket;     /* NULL: looked for */
+    const char *feed, *job; /* the verb's argument, or --feed; may be NULL */
+    const char *file;       /* --out, --textfile */
+    const char *key;        /* the second argument of find */
+    const char *token;      /* --token */
+    const char *gpu;        /* --release */
     bool json, headers;
-    int64_t world, rank, batch, seed, epoch, epochs, step, count;
+    int64_t world, rank, batch, seed, epoch, epochs, step, batches, count;
     double watch, seconds;
 };
 
@@ -52,17 +52,15 @@ int ctl_find(const struct ctl *ctl);
 int ctl_gpu(const struct ctl *ctl);
 int ctl_write_report(const struct ctl *ctl);
 
+#define CTL_FORMAT(text, first) __attribute__((format(printf, text, first)))
 /* Prints "dataloadctl: <text>" escaped to err and returns code. */
-int ctl_fail(const struct ctl *ctl, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+int ctl_fail(const struct ctl *ctl, int code, const char *format, ...) CTL_FORMAT(3, 4);
 /* One escaped line of output. */
-void ctl_print(const struct ctl *ctl, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void ctl_print(const struct ctl *ctl, const char *format, ...) CTL_FORMAT(2, 3);
 int ctl_exit_of_wire(unsigned code); /* of proto/errors.h */
 int ctl_exit_of_errno(int error);    /* positive; of the client library, once a daemon answered */
 /* One line that is overwritten, only where err is a terminal; "" clears it. */
-void ctl_progress(const struct ctl *ctl, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void ctl_progress(const struct ctl *ctl, const char *format, ...) CTL_FORMAT(2, 3);
 /* The same, of what the daemon says that it does meanwhile; total 0: not known. */
 void ctl_report(const struct ctl *ctl, const char *text, uint64_t done, uint64_t total);
 
@@ -71,6 +69,8 @@ struct ctl_link {
     const struct ctl *ctl;
     struct dlp_channel *channel;
     uint64_t last_id;
+    void (*progress)(void *context, uint64_t done, uint64_t total); /* or NULL: hears of it, too */
+    void *context;
     char peer[32];   /* version of the daemon */
     char text[512];  /* path of the socket, or why there is none */
     int patience_ms; /* of ctl_link_try */

@@ -5,9 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_bench.h"
 #include "client/ctl/ctl_json.h"
-#include "client/ctl/ctl_probe.h"
 #include "client/ctl/ctl_table.h"
 
 #define SECONDS 10.0
@@ -15,20 +14,12 @@
 #define TURN 64       /* batches of one trainer before the next has its turn */
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-struct trainer {
+struct bench_trainer {
     dataload *handle;
     uint64_t batches;          /* since attach */
     uint64_t failed;           /* bad_samples: fail */
     int64_t epochs;            /* whole ones */
     dataload_stats start, end; /* of the time measured */
-};
-
-struct bench {
-    const struct ctl *ctl;
-    struct probe probe;
-    struct trainer *trainers; /* probe.world of them */
-    struct pollfd *polls;
-    double last_batch, started, ended, told; /* seconds of the clock */
 };
 
 static double now_s(void)
@@ -38,10 +29,13 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static int attach_all(struct bench *bench)
+int ctl_bench_attach(struct bench *bench)
 {
+    size_t count = (size_t)bench->probe.world;
+    bench->trainers = ctl_must(calloc(count, sizeof(*bench->trainers)));
+    bench->polls = ctl_must(calloc(count, sizeof(*bench->polls)));
     for (int64_t i = 0; i < bench->probe.world; i++) {
-        struct trainer *trainer = &bench->trainers[i];
+        struct bench_trainer *trainer = &bench->trainers[i];
         int code = ctl_probe_attach(bench->ctl, &bench->probe, i, &trainer->handle);
         if (code)
             return code;
@@ -53,7 +47,7 @@ static int attach_all(struct bench *bench)
 /* Takes what is there and gives it back; exit code. */
 static int turn(struct bench *bench, int64_t number)
 {
-    struct trainer *trainer = &bench->trainers[number];
+    struct bench_trainer *trainer = &bench->trainers[number];
     for (int i = 0; i < TURN; i++) {
         dataload_batch *batch = NULL;
         int err = dataload_next(trainer->handle, 0, &batch);
@@ -112,7 +106,7 @@ static bool all_done(const struct bench *bench)
 static void note_stats(struct bench *bench, bool end)
 {
     for (int64_t i = 0; i < bench->probe.world; i++) {
-        struct trainer *trainer = &bench->trainers[i];
+        struct bench_trainer *trainer = &bench->trainers[i];
         dataload_stats *stats = end ? &trainer->end : &trainer->start;
         stats->size = sizeof(*stats);
         dataload_get_stats(trainer->handle, stats);
@@ -131,7 +125,7 @@ static void tell(struct bench *bench, const char *what)
 
 /* The slots filled before the start are not to count: the clock starts when each trainer has had
  * as many batches as it has slots. Whole epochs are counted from the first batch on. */
-static int measure(struct bench *bench)
+int ctl_bench_measure(struct bench *bench)
 {
     bool whole_epochs = bench->ctl->epochs > 0, warm = whole_epochs;
     double seconds = bench->ctl->seconds > 0 ? bench->ctl->seconds : SECONDS;
@@ -142,11 +136,12 @@ static int measure(struct bench *bench)
         int code = round_of_turns(bench);
         if (code)
             return code;
-        if (!warm && (all_warm(bench) || now_s() - begun > seconds)) {
+        double warming = bench->within ? seconds / 2 : seconds;
+        if (!warm && (all_warm(bench) || now_s() - begun > warming)) {
             warm = true;
             note_stats(bench, false);
         }
-        double passed = now_s() - bench->started;
+        double passed = now_s() - (bench->within ? begun : bench->started);
         if (warm && (whole_epochs ? all_done(bench) : passed >= seconds))
             break;
         tell(bench, warm ? "measuring" : "warming up");
@@ -169,7 +164,7 @@ static struct result result_of(const struct bench *bench, int64_t first, int64_t
     struct result sum = {0};
     double seconds = bench->ended - bench->started;
     for (int64_t i = first; i < first + count; i++) {
-        const struct trainer *trainer = &bench->trainers[i];
+        const struct bench_trainer *trainer = &bench->trainers[i];
         sum.batches += trainer->end.batches - trainer->start.batches;
         sum.samples += trainer->end.samples - trainer->start.samples;
         sum.bytes += trainer->end.bytes - trainer->start.bytes;
@@ -178,6 +173,21 @@ static struct result result_of(const struct bench *bench, int64_t first, int64_t
     sum.samples_per_s = seconds > 0 ? (double)sum.samples / seconds : 0;
     sum.bytes_per_s = seconds > 0 ? (double)sum.bytes / seconds : 0;
     return sum;
+}
+
+double ctl_bench_rate(const struct bench *bench)
+{
+    return result_of(bench, 0, bench->probe.world).samples_per_s;
+}
+
+void ctl_bench_end(struct bench *bench)
+{
+    for (int64_t i = 0; bench->trainers && i < bench->probe.world; i++)
+        dataload_detach(bench->trainers[i].handle);
+    free(bench->trainers);
+    free(bench->polls);
+    bench->trainers = NULL;
+    bench->polls = NULL;
 }
 
 static const Dlp__FeedStatus *feed_of(const struct bench *bench, const Dlp__StatusReply *status)
@@ -355,17 +365,12 @@ int ctl_bench(const struct ctl *ctl)
         return code;
     if (ctl->world > 0)
         bench.probe.world = ctl->world;
-    bench.trainers = ctl_must(calloc((size_t)bench.probe.world, sizeof(*bench.trainers)));
-    bench.polls = ctl_must(calloc((size_t)bench.probe.world, sizeof(*bench.polls)));
-    code = attach_all(&bench);
+    code = ctl_bench_attach(&bench);
     if (code == CTL_OK)
-        code = measure(&bench);
+        code = ctl_bench_measure(&bench);
     if (code == CTL_OK)
         code = report(&bench, &link);
-    for (int64_t i = 0; i < bench.probe.world; i++)
-        dataload_detach(bench.trainers[i].handle);
-    free(bench.trainers);
-    free(bench.polls);
+    ctl_bench_end(&bench);
     ctl_link_close(&link);
     return code;
 }

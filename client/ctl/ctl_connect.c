@@ -175,6 +175,9 @@ static int answer(struct ctl_link *link, uint64_t id, Dlp__Envelope__BodyCase wa
             deadline = now_ms() + deadline_ms;
             ctl_report(link->ctl, got->attach_progress->text, got->attach_progress->done,
                        got->attach_progress->total);
+            if (link->progress)
+                link->progress(link->context, got->attach_progress->done,
+                               got->attach_progress->total);
         }
         dlp_frame_free(*env);
         *env = NULL;

@@ -37,7 +37,9 @@ static void now_text(const Dlp__ClientStatus *client, char *text, size_t size)
 {
     char time[CTL_TEXT_MAX];
     const char *who = client->waits_for ? ": " : ": reader ";
-    if (client->waiting_ns > 0)
+    if (client->replaying)
+        snprintf(text, size, "%s", client->reason);
+    else if (client->waiting_ns > 0)
         snprintf(text, size, "no batch for %s%s%s", ctl_text_time(client->waiting_ns, time),
                  *client->reason ? who : "", client->reason);
     else if (!*client->started && *client->reason)

@@ -7,6 +7,7 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
 #include "client/ctl/ctl_page.h"
+#include "client/ctl/ctl_replay.h"
 #include "client/dataload.h"
 #include "proto/frames.h"
 
@@ -28,6 +29,8 @@ enum {
     OPT_RELEASE,
     OPT_TEXTFILE,
     OPT_HTML,
+    OPT_FEED,
+    OPT_BATCHES,
     OPT_HELP = 'h',
     OPT_INTERVAL = 'd',
     OPT_COUNT = 'n'
@@ -48,7 +51,7 @@ static int version(const struct ctl *ctl)
     return CTL_OK;
 }
 
-enum feed_argument { NO_FEED, MAY_NAME_FEED, NAMES_FEED, NAMES_FEED_AND_KEY };
+enum feed_argument { NO_FEED, NAMES_JOB, MAY_NAME_FEED, NAMES_FEED, NAMES_FEED_AND_KEY };
 
 static const struct verb {
     const char *name;
@@ -90,6 +93,8 @@ static const struct verb {
     {"gpu", ctl_gpu, NO_FEED, {OPT_RELEASE}, 0},
     {"metrics", ctl_metrics, NO_FEED, {OPT_TEXTFILE}, 0},
     {"report", ctl_write_report, MAY_NAME_FEED, {OPT_HTML}, OPT_HTML},
+    {"replay", ctl_replay, NAMES_JOB, {OPT_FEED, OPT_SECONDS, OPT_BATCHES, OPT_EPOCH, OPT_STEP}, 0},
+    {"measure", ctl_measure, NAMES_JOB, {OPT_FEED, OPT_SECONDS}, 0},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -104,9 +109,15 @@ static const struct argp_option options[] = {
     {"world", OPT_WORLD, "N", 0, "bench, slices, token, mix, batch, find: number of trainers", 1},
     {"batch", OPT_BATCH, "B", 0, "bench, slices, token, mix, batch, find: rows per trainer", 1},
     {"epoch", OPT_EPOCH, "E", 0,
-     "slices, token, mix, batch: of this epoch (0, or the token's); find: from this one on", 1},
+     "slices, token, mix, batch: of this epoch (0, or the token's); find: from this one on; "
+     "replay: "
+     "of --step",
+     1},
     {"epochs", OPT_EPOCHS, "E", 0, "bench: run E epochs, not a time; find: look in E (1)", 1},
-    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds; trace: record S (5)", 1},
+    {"seconds", OPT_SECONDS, "S", 0,
+     "Measure for S seconds: bench (10), replay, measure, trace (5)", 1},
+    {"feed", OPT_FEED, "FEED", 0, "replay, measure: of this feed, where jobs of several fit", 1},
+    {"batches", OPT_BATCHES, "N", 0, "replay: N batches to each rank, not a time", 1},
     {"out", OPT_OUT, "FILE", 0,
      "show, batch: where to write the PNG; trace: the events (dataload-trace.json)", 1},
     {"html", OPT_HTML, "FILE", 0, "report: where to write the page", 1},
@@ -115,7 +126,7 @@ static const struct argp_option options[] = {
      "slices, token, mix, batch, find: of the job, where it is not the feed's", 1},
     {"token", OPT_TOKEN, "TEXT", 0,
      "slices, token, mix, batch, find: the resume token that the job began from", 1},
-    {"step", OPT_STEP, "T", 0, "token: before this step; batch: of this step", 1},
+    {"step", OPT_STEP, "T", 0, "token, replay: before this step; batch: of this step", 1},
     {"release", OPT_RELEASE, "UUID", 0, "gpu: the daemon lets go of this one", 1},
     {"textfile", OPT_TEXTFILE, "DIR", 0, "metrics: write DIR/dataloadd.prom for node_exporter", 1},
     {NULL, OPT_HELP, NULL, OPTION_HIDDEN, "Print this help", -1},
@@ -158,12 +169,21 @@ static double seconds(struct argp_state *state, int key, const char *text)
     return value;
 }
 
+static const char *name(struct argp_state *state, const char *what, const char *word)
+{
+    if (!dlp_name_valid(word))
+        argp_error(state, "a %s's name has 1 to %u of A-Z a-z 0-9 . _ : / -", what, DLP_NAME_MAX);
+    return word;
+}
+
 static void take_word(struct argp_state *state, struct line *line, char *word)
 {
-    if (line->verb && line->verb->feed != NO_FEED && !line->ctl.feed) {
-        if (!dlp_name_valid(word))
-            argp_error(state, "a feed's name has 1 to %u of A-Z a-z 0-9 . _ : / -", DLP_NAME_MAX);
-        line->ctl.feed = word;
+    if (line->verb && line->verb->feed == NAMES_JOB && !line->ctl.job) {
+        line->ctl.job = name(state, "job", word);
+        return;
+    }
+    if (line->verb && line->verb->feed > NAMES_JOB && !line->ctl.feed) {
+        line->ctl.feed = name(state, "feed", word);
         return;
     }
     if (line->verb && line->verb->feed == NAMES_FEED_AND_KEY && !line->ctl.key) {
@@ -200,6 +220,9 @@ static void check_line(struct argp_state *state, struct line *line)
     if (verb->feed >= NAMES_FEED && !line->ctl.feed)
         argp_error(state, "%s needs the name of a feed; 'dataloadctl feeds' lists them",
                    verb->name);
+    if (verb->feed == NAMES_JOB && !line->ctl.job)
+        argp_error(state, "%s needs the name of a job; 'dataloadctl status' lists them",
+                   verb->name);
     if (verb->feed == NAMES_FEED_AND_KEY && !line->ctl.key)
         argp_error(state, "%s needs the key of a record", verb->name);
     if (verb->run == ctl_batch && line->ctl.file && line->ctl.world > 1 && line->ctl.rank < 0)
@@ -211,6 +234,8 @@ static void check_line(struct argp_state *state, struct line *line)
         argp_error(state, "give --seed or --token, not both: a token has its job's seed");
     if (line->ctl.epochs > 0 && line->ctl.seconds > 0)
         argp_error(state, "give --epochs or --seconds, not both");
+    if (line->ctl.batches > 0 && line->ctl.seconds > 0)
+        argp_error(state, "give --batches or --seconds, not both");
     if (verb->run == ctl_status && line->ctl.count > 1 && line->ctl.watch < 0)
         line->ctl.watch = 1;
 }
@@ -256,6 +281,12 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         return 0;
     case OPT_RELEASE:
         ctl->gpu = arg;
+        return 0;
+    case OPT_FEED:
+        ctl->feed = name(state, "feed", arg);
+        return 0;
+    case OPT_BATCHES:
+        ctl->batches = whole(state, key, arg, 1, 1000000);
         return 0;
     case OPT_RANK:
         ctl->rank = whole(state, key, arg, 0, DLP_WORLD_MAX - 1);
@@ -307,7 +338,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "[VERB] [FEED] [KEY]",
+        .args_doc = "[VERB] [FEED|JOB] [KEY]",
         .doc = "Look at a running dataloadd.\v"
                "Verbs:\n"
                "  status                who is attached, how fast, and what limits it (default)\n"
@@ -326,6 +357,8 @@ int main(int argc, char **argv)
                "  gpu                   the GPUs of the node\n"
                "  metrics               the figures for Prometheus\n"
                "  report --html FILE    one page to look at and to send\n"
+               "  replay JOB            what its trainers take when they never wait\n"
+               "  measure JOB           that, the input-only rate, and which of them limits\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"
                "Exit status: 0 fine, 3 not running, 4 no such feed or client, 64 usage, "
@@ -342,6 +375,7 @@ int main(int argc, char **argv)
                 .rank = -1,
                 .seed = -1,
                 .step = -1,
+                .batches = -1,
                 .count = -1,
                 .watch = -1,
                 .seconds = -1},

@@ -138,6 +138,12 @@ static PyObject *get_step(PyObject *self, void *ignored)
     return PyLong_FromUnsignedLongLong(batch_of(self)->facts.step);
 }
 
+static PyObject *get_replay(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(batch_of(self)->facts.replay);
+}
+
 static PyObject *get_device(PyObject *self, void *ignored)
 {
     (void)ignored;
@@ -154,6 +160,7 @@ static PyMethodDef methods[] = {
 static PyGetSetDef members[] = {
     {"epoch", get_epoch, NULL, NULL, NULL},
     {"step", get_step, NULL, NULL, NULL},
+    {"replay", get_replay, NULL, "it is served again", NULL},
     {"device", get_device, NULL, "number of the GPU, -1: memory of the CPU", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

@@ -65,9 +65,9 @@ static PyObject *wrap(PyTypeObject *type, dataload *handle)
 
 static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"feed",   "socket", "job",     "rank",   "world", "batch",
-                            "seed",   "epoch",  "slots",   "resume", "group", "timeout_ms",
-                            "device", "gpu",    "program", NULL};
+    static char *names[] = {"feed",   "socket", "job",     "rank",         "world", "batch",
+                            "seed",   "epoch",  "slots",   "resume",       "group", "timeout_ms",
+                            "device", "gpu",    "program", "allow_replay", NULL};
     const char *feed;
     dataload_options options = DATALOAD_OPTIONS_INIT;
     long long rank = -1, world = -1, batch = -1, seed = -1, epoch = -1, slots = -1;
@@ -75,10 +75,10 @@ static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     char why[1024] = "";
     dataload *handle;
     options.interrupted = interrupted;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$zzLLLLLLzziiiz", names, &feed,
-                                     &options.socket, &options.job, &rank, &world, &batch, &seed,
-                                     &epoch, &slots, &options.resume, &options.group,
-                                     &options.timeout_ms, &options.device, &gpu, &options.program))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "s|$zzLLLLLLzziiizp", names, &feed, &options.socket, &options.job, &rank,
+            &world, &batch, &seed, &epoch, &slots, &options.resume, &options.group,
+            &options.timeout_ms, &options.device, &gpu, &options.program, &options.allow_replay))
         return NULL;
     options.rank = rank;
     options.world = world;
@@ -146,6 +146,7 @@ static void read_facts(dataload *handle, const dataload_batch *batch, struct bat
     dataload_get_info(handle, &info);
     *facts = (struct batch_facts){.epoch = dataload_batch_epoch(batch),
                                   .step = dataload_batch_step(batch),
+                                  .replay = dataload_batch_is_replay(batch) != 0,
                                   .shared = info.shared,
                                   .device = info.device};
 }
@@ -292,12 +293,13 @@ static PyObject *stats(PyObject *self, PyObject *ignored)
     if (r < 0)
         return raise_last(link, r);
     link_unlock(link);
-    return Py_BuildValue("{s:K,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:K,s:I,s:I,s:K}", "batches",
+    return Py_BuildValue("{s:K,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:K,s:I,s:I,s:K,s:K}", "batches",
                          all.batches, "samples", all.samples, "bytes", all.bytes, "wait_s",
                          (double)all.wait_ns / 1e9, "hold_s", (double)all.hold_ns / 1e9, "stalls",
                          all.stalls, "longest_stall_s", (double)all.longest_stall_ns / 1e9,
                          "elapsed_s", (double)all.elapsed_ns / 1e9, "reconnects", all.reconnects,
-                         "ready", all.ready, "held", all.held, "skipped", all.skipped);
+                         "ready", all.ready, "held", all.held, "skipped", all.skipped, "replayed",
+                         all.replayed);
 }
 
 static PyObject *notes(PyObject *self, PyObject *ignored)

@@ -30,6 +30,7 @@ PyObject *not_made(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 struct batch_facts {
     uint64_t epoch, step;
+    bool replay; /* served again */
     bool shared; /* others read it too */
     int device;  /* number of the GPU, -1 = memory of the CPU */
 };

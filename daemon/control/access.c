@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -100,4 +101,11 @@ bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer
         if (group_allowed(spec, peer->groups[i]))
             return true;
     return false;
+}
+
+bool access_owns(const struct access_peer *peer, uid_t uid)
+{
+    if (peer->uid == 0 || peer->uid == geteuid())
+        return true;
+    return peer->uid == uid && uid != overflow_uid();
 }

@@ -26,5 +26,7 @@ void access_peer_clear(struct access_peer *peer);
  * (what the kernel shows for ids that have no name in our user namespace) match no list: they stand
  * for anybody. */
 bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer);
+/* May it act on what is this user's? The user himself, root and the daemon's own user may. */
+bool access_owns(const struct access_peer *peer, uid_t uid);
 
 #endif

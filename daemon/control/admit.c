@@ -263,6 +263,7 @@ void admit_begin(struct session *session, uint64_t id, const Dlp__Attach *messag
     session->attached = clock_ns();
     session->number = ++session->control->attachments;
     session->started[0] = '\0';
+    session->allow_replay = message->allow_replay;
     if (admit->group->job->dataset) {
         admit_go_on(admit);
         return;

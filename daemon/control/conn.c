@@ -349,7 +349,7 @@ static bool does_nothing(const struct session *session)
 {
     return (session->state == SESSION_NEW || session->state == SESSION_GREETED) &&
            !session->listing.active && !session->reading.page && !session->inquiry &&
-           !trace_reply_is_for(session);
+           !session->replays && !trace_reply_is_for(session);
 }
 
 bool conn_make_room(struct control *control, int fd)

@@ -21,6 +21,7 @@
 #include "control/page_reply.h"
 #include "control/pages.h"
 #include "control/reclaim.h"
+#include "control/replay.h"
 #include "control/session.h"
 #include "control/status.h"
 #include "control/trace_reply.h"
@@ -104,6 +105,7 @@ static void on_tick(uv_timer_t *timer)
         group_tell_members(group);
     }
     autoscale_tick(control->autoscale, now);
+    replay_tick(control, now);
     mix_watch_tick(control->mix_watch);
     uploaders_watch(control->options.uploaders);
     reclaim_look(control->reclaim);

@@ -76,6 +76,7 @@ struct control {
     struct tracer *tracer;
     struct session *sessions; /* also those that wait for their group's end */
     struct group *groups;
+    struct replay *replays;
     struct conn *conns;
     uint32_t nconns;
     uint64_t deserted;  /* ns; when nconns last became 0 */

@@ -12,6 +12,7 @@
 #include "control/gpu_reply.h"
 #include "control/mix_reply.h"
 #include "control/page_reply.h"
+#include "control/replay_request.h"
 #include "control/rows_reply.h"
 #include "control/slices.h"
 #include "control/status.h"
@@ -223,6 +224,27 @@ static bool find(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool check_seconds(struct session *session, uint64_t id, double seconds)
+{
+    if (seconds >= REPLAY_SECONDS_MIN && seconds <= REPLAY_SECONDS_MAX)
+        return true;
+    session_refuse_format(session, id, DLP_ERROR_BAD_REQUEST, "%g seconds are not in %g to %g",
+                          seconds, REPLAY_SECONDS_MIN, REPLAY_SECONDS_MAX);
+    return false;
+}
+
+static bool replay(struct session *session, const Dlp__Envelope *env)
+{
+    const Dlp__ReplayRequest *message = env->replay_request;
+    if (check_name(session, env->id, "job", message->job) &&
+        (!*message->feed || check_name(session, env->id, "feed", message->feed)) &&
+        check_range(session, env->id, "epoch", message->epoch, 0, DLP_EPOCH_MAX) &&
+        check_range(session, env->id, "batches", message->batches, 1, REPLAY_BATCHES_MAX) &&
+        (message->batches || check_seconds(session, env->id, message->seconds)))
+        replay_begin(session, env->id, message);
+    return true;
+}
+
 static bool gpu(struct session *session, const Dlp__Envelope *env)
 {
     gpu_reply(session, env->id, env->gpu_request);
@@ -274,6 +296,7 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_GPU_REQUEST] = {GREETED_STATES, gpu},
     [DLP__ENVELOPE__BODY_PAGE_REQUEST] = {GREETED_STATES, page},
     [DLP__ENVELOPE__BODY_TRACE_REQUEST] = {GREETED_STATES, trace},
+    [DLP__ENVELOPE__BODY_REPLAY_REQUEST] = {GREETED_STATES, replay},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)

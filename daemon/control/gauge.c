@@ -150,6 +150,12 @@ void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
     strip_add(&gauge->strip, now, waited, gauge->samples);
 }
 
+void gauge_restart(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
+{
+    const struct window_point point = point_at(gauge, now, stats);
+    window_begin(&gauge->window, &point);
+}
+
 double gauge_wait_share(const struct gauge *gauge, uint64_t now)
 {
     uint64_t all = now - gauge->begun, part = gauge_waited(gauge, now);

@@ -81,6 +81,8 @@ void gauge_release(struct gauge *gauge, uint64_t now);
 double gauge_wait_share(const struct gauge *gauge, uint64_t now);
 /* Once a second: what it waits for may have changed, and the strip goes on. */
 void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stats);
+/* What came before is none of the window's. */
+void gauge_restart(struct gauge *gauge, uint64_t now, const struct feed_stats *stats);
 void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stats *stats,
                  struct window_rates *out);
 

@@ -236,6 +236,8 @@ static void end(struct group *group, struct session *session)
 bool group_leave(struct session *session)
 {
     struct group *group = session->group;
+    if (group->replay)
+        replay_leave(group, "has left");
     remove_member(group, session);
     session->comes_back = false;
     if (!group->members) {
@@ -328,6 +330,8 @@ static void on_stopped(void *context, const struct error *err)
                           : err->code == -ECANCELED ? DLP_ERROR_BAD_LIMIT
                                                     : DLP_ERROR_INTERNAL;
     char text[DLP_TEXT_MAX];
+    if (group->replay)
+        replay_leave(group, "gets no batches any more");
     refuse(&group->stop, code, "%s", err->text);
     group->control->totals[group->feed_number].bad_limit_stops += code == DLP_ERROR_BAD_LIMIT;
     log_warning("feed %s, %s %s, rank %u: %s", group->params.spec->name,

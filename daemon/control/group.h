@@ -19,6 +19,7 @@
 #include "control/loan.h"
 #include "control/pace.h"
 #include "control/refusal.h"
+#include "control/replay.h"
 #include "feed/feed.h"
 #include "proto/limits.h"
 
@@ -46,6 +47,7 @@ struct group {
     struct feed_place place; /* current: after the last that any member has taken */
     struct lag lag;
     struct pace_stream pace;
+    struct replay_rank *replay; /* its part in one; NULL = none */
     struct loan batches[DLP_SLOTS_MAX];
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "control/replay.h"
 #include "control/session.h"
 #include "control/trace_lanes.h"
 
@@ -18,18 +19,51 @@ static bool is_wanted(const struct group *group, const struct loan *it)
     return false;
 }
 
+static bool is_ready(enum loan_state state)
+{
+    return state == LOAN_DUE || state == LOAN_TOLD;
+}
+
+static void lend(struct session *session, uint32_t slot, enum loan_state state)
+{
+    int more = is_ready(state) - is_ready(session->lent[slot]);
+    session->lent[slot] = state;
+    if (more)
+        gauge_ready(&session->gauge, clock_ns(), more);
+}
+
+/* To the one member that there is. */
+static void serve_again(struct group *group, struct loan *it)
+{
+    struct session *session = group->members;
+    it->batch.generation = feed_renew(group->feed, it->batch.slot);
+    it->held = it->replay = true;
+    it->owing = 1;
+    lend(session, it->batch.slot, LOAN_TOLD);
+    session_announce(session, it);
+}
+
+static void let_go(struct group *group, struct loan *it)
+{
+    it->out = false;
+    if (it->held)
+        trace_slot(group, it->batch.slot, "held", it->since, it->batch.place.step);
+    feed_release(group->feed, it->batch.slot, it->batch.generation);
+}
+
 /* While the daemon stops nothing is written any more: what a member holds is its own over the
  * restart. */
-static void free_slots(struct group *group)
+void loan_look(struct group *group)
 {
     for (uint32_t slot = 0; !group->control->stopping && slot < group->params.slots; slot++) {
         struct loan *it = &group->batches[slot];
         if (!it->out || is_wanted(group, it))
             continue;
-        it->out = false;
-        if (it->held)
-            trace_slot(group, slot, "held", it->since, it->batch.place.step);
-        feed_release(group->feed, slot, it->batch.generation);
+        enum replay_use use = group->replay ? replay_use(group) : REPLAY_LETS_GO;
+        if (use == REPLAY_SERVES)
+            serve_again(group, it);
+        else if (use == REPLAY_LETS_GO)
+            let_go(group, it);
     }
 }
 
@@ -44,19 +78,6 @@ static void move_up(struct group *group)
     }
     if (last && group_before(group->place, last->place))
         group->place = last->place;
-}
-
-static bool is_ready(enum loan_state state)
-{
-    return state == LOAN_DUE || state == LOAN_TOLD;
-}
-
-static void lend(struct session *session, uint32_t slot, enum loan_state state)
-{
-    int more = is_ready(state) - is_ready(session->lent[slot]);
-    session->lent[slot] = state;
-    if (more)
-        gauge_ready(&session->gauge, clock_ns(), more);
 }
 
 static void give_back(struct session *session, uint32_t slot)
@@ -96,7 +117,7 @@ static void tell(struct session *session)
         session->skipped += group_distance(group, session->expected, at);
         session->expected = (struct feed_place){at.epoch, at.step + 1};
         lend(session, it->batch.slot, LOAN_TOLD);
-        session_announce(session, &it->batch, it->failure);
+        session_announce(session, it);
     }
 }
 
@@ -118,7 +139,7 @@ void loan_begin(struct session *session, struct feed_place place)
         make_due(session, slot, place);
     tell(session);
     move_up(session->group);
-    free_slots(session->group);
+    loan_look(session->group);
 }
 
 /* The batch that a member names; NULL where it was not told of it. */
@@ -148,7 +169,7 @@ void loan_pass_by(struct session *session)
         if (session->lent[slot] == LOAN_DUE)
             give_back(session, slot);
     move_up(group);
-    free_slots(group);
+    loan_look(group);
 }
 
 /* It is heard of again: it goes on with what is here still. What others hold counts, or they and it
@@ -178,7 +199,7 @@ void loan_ready(struct group *group, const struct feed_batch *batch, const char 
         make_due(s, batch->slot, s->place);
         tell(s);
     }
-    free_slots(group);
+    loan_look(group);
 }
 
 void loan_end(struct session *session)
@@ -188,7 +209,7 @@ void loan_end(struct session *session)
         if (session->lent[slot])
             give_back(session, slot);
     move_up(group);
-    free_slots(group);
+    loan_look(group);
 }
 
 int loan_take(struct session *session, uint32_t slot, uint64_t generation)
@@ -201,9 +222,10 @@ int loan_take(struct session *session, uint32_t slot, uint64_t generation)
         it->since = trace_slot(session->group, slot, "ready", it->since, it->batch.place.step);
     }
     it->held = true;
-    lend(session, slot, LOAN_HELD);
-    pass(session, it->batch.place);
-    free_slots(session->group);
+    lend(session, slot, it->replay ? LOAN_KEPT : LOAN_HELD);
+    if (!it->replay)
+        pass(session, it->batch.place);
+    loan_look(session->group);
     come_on(session);
     return 0;
 }
@@ -213,10 +235,13 @@ int loan_release(struct session *session, uint32_t slot, uint64_t generation)
     struct loan *it = named(session, slot, generation);
     if (!it)
         return -EINVAL;
-    if (session->lent[slot] == LOAN_TOLD)
+    bool taken = session->lent[slot] != LOAN_TOLD;
+    if (!taken && !it->replay)
         pass(session, it->batch.place);
     give_back(session, slot);
-    free_slots(session->group);
+    if (!taken && it->replay)
+        replay_took(session->group, it->batch.rows, 0);
+    loan_look(session->group);
     come_on(session);
     return 0;
 }
@@ -224,6 +249,8 @@ int loan_release(struct session *session, uint32_t slot, uint64_t generation)
 uint32_t loan_seek(struct session *session, uint64_t epoch)
 {
     struct group *group = session->group;
+    if (group->replay)
+        replay_leave(group, "has chosen another epoch");
     group->place = session->place = session->expected = (struct feed_place){epoch, 0};
     session->lagging = session->cast_off;
     for (uint32_t slot = 0; slot < group->params.slots; slot++) {
@@ -235,6 +262,6 @@ uint32_t loan_seek(struct session *session, uint64_t epoch)
         it->out &= it->held; /* else the feed drops it */
     }
     uint32_t dropped = feed_seek(group->feed, epoch);
-    free_slots(group); /* those that members who have left had taken */
+    loan_look(group); /* those that members who have left had taken */
     return dropped;
 }

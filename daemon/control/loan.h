@@ -17,7 +17,8 @@ enum loan_state { /* of a batch, to one member */
                   LOAN_DUE,  /* not told of yet */
                   LOAN_TOLD, /* announced */
                   LOAN_HELD, /* taken in this pass */
-                  LOAN_KEPT, /* taken before another epoch was chosen */
+                  LOAN_KEPT, /* taken, and no step of this pass: it is of before another epoch was
+                                chosen, or served again */
 };
 
 struct loan { /* of one slot */
@@ -25,6 +26,7 @@ struct loan { /* of one slot */
     char *failure;  /* bad_samples: fail; NULL = the batch is there */
     bool out, held; /* ready and not free again; taken by a member */
     uint64_t since; /* ns: it is ready, or held; 0: since before the recording (base/trace) */
+    bool replay;    /* it is served again (control/replay.h) */
     uint32_t owing; /* members that have it to come or to give back */
 };
 
@@ -34,6 +36,8 @@ void loan_ready(struct group *group, const struct feed_batch *batch, const char 
 void loan_begin(struct session *session, struct feed_place place);
 /* There is a batch for it to take. */
 bool loan_is_told(const struct session *session);
+/* Slots that nobody owes may be free again, or be served again. */
+void loan_look(struct group *group);
 /* It leaves, others are left: it owes nothing any more. */
 void loan_end(struct session *session);
 

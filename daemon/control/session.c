@@ -10,6 +10,7 @@
 #include "control/admit.h"
 #include "control/control.h"
 #include "control/inquiry.h"
+#include "control/replay.h"
 #include "control/trace_lanes.h"
 #include "control/trace_reply.h"
 #include "proto/frames.h"
@@ -88,6 +89,7 @@ void session_end(struct session *session, const char *why)
 {
     log_leave(session, why);
     session->sink.send = NULL;
+    replay_forget(session);
     if (session->state == SESSION_ATTACHING || session->state == SESSION_STREAMING)
         group_leave(session);
     session->state = SESSION_CLOSING;
@@ -175,17 +177,20 @@ void session_take(struct session *session, uint64_t id, const Dlp__Take *take)
                               take->slot, take->generation);
         return;
     }
-    const struct loan *it = &session->group->batches[take->slot];
+    struct group *group = session->group;
+    const struct loan *it = &group->batches[take->slot];
     struct gauge_batch batch = {0};
-    if (!it->failure)
+    if (!it->failure && !it->replay)
         batch = (struct gauge_batch){it->batch.rows, it->batch.bytes};
     uint64_t now = clock_ns();
     trace_take(session, now, session->gauge.last_take, take->wait_ns, it->batch.place.step);
-    if (!gauge_take(&session->gauge, now, take->wait_ns, &batch))
-        return;
-    struct feed_stats stats;
-    feed_get_stats(session->group->feed, &stats);
-    gauge_note(&session->gauge, now, &stats);
+    if (gauge_take(&session->gauge, now, take->wait_ns, &batch)) {
+        struct feed_stats stats;
+        feed_get_stats(group->feed, &stats);
+        gauge_note(&session->gauge, now, &stats);
+    }
+    if (it->replay)
+        replay_took(group, it->batch.rows, take->wait_ns);
 }
 
 static void leave(struct session *session, uint64_t id, const char *why)
@@ -292,11 +297,12 @@ static void announce_failed(struct session *session, const struct feed_batch *ba
     session_send(session, &env);
 }
 
-void session_announce(struct session *session, const struct feed_batch *batch, const char *failure)
+void session_announce(struct session *session, const struct loan *loan)
 {
+    const struct feed_batch *batch = &loan->batch;
     gauge_come(&session->gauge, clock_ns());
-    if (failure) {
-        announce_failed(session, batch, failure);
+    if (loan->failure && !loan->replay) {
+        announce_failed(session, batch, loan->failure);
         return;
     }
     Dlp__BatchReady ready = DLP__BATCH_READY__INIT;
@@ -306,6 +312,7 @@ void session_announce(struct session *session, const struct feed_batch *batch, c
     ready.step = batch->place.step;
     ready.rows = batch->rows;
     ready.valid = batch->valid;
+    ready.replay = loan->replay;
     Dlp__Envelope env = DLP__ENVELOPE__INIT;
     env.body_case = DLP__ENVELOPE__BODY_BATCH_READY;
     env.batch_ready = &ready;

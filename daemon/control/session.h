@@ -70,13 +70,15 @@ struct session {
     bool comes_back;            /* ATTACHING: to its group, for a batch of its own */
     struct feed_place expected; /* of the next that it will be told of, if none passes it by */
     enum loan_state lent[DLP_SLOTS_MAX];
-    bool lagging;     /* batches pass it by */
-    bool cast_off;    /* for good: detached as soon as it holds nothing */
-    uint64_t skipped; /* batches that have passed it by */
+    bool allow_replay; /* batches may be served again to it */
+    bool lagging;      /* batches pass it by */
+    bool cast_off;     /* for good: detached as soon as it holds nothing */
+    uint64_t skipped;  /* batches that have passed it by */
     struct gauge gauge;
     struct pace_taker pace; /* since it streams */
     uint64_t detach_id;
     struct inquiry *inquiry; /* being answered */
+    uint32_t replays;        /* that it has asked for and waits for */
     struct bad_listing listing;
     struct page_reading reading;
 };
@@ -109,8 +111,7 @@ void session_seek(struct session *session, uint64_t id, uint64_t epoch);
 void session_detach(struct session *session, uint64_t id);
 
 /* For admit.c and group.c. */
-void session_announce(struct session *session, const struct feed_batch *batch,
-                      const char *failure);     /* NULL: the batch is there */
+void session_announce(struct session *session, const struct loan *loan);
 void session_unmapped(struct session *session); /* it maps nothing by a handle any more */
 void session_tell_members(struct session *session);
 /* Nothing is left of the group that it was the last to leave. */

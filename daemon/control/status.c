@@ -13,6 +13,7 @@
 #include "control/group.h"
 #include "control/heartbeat.h"
 #include "control/http.h"
+#include "control/replay.h"
 #include "control/status_client.h"
 #include "proto/frames.h"
 
@@ -79,6 +80,8 @@ static void fill_reason(const struct census *census, struct view *view)
         snprintf(text, sizeof text,
                  "waits for its group, which is at epoch %" PRIu64 ", step %" PRIu64,
                  group->place.epoch, group->place.step);
+    } else if (group->replay) {
+        replay_words(group, text, sizeof text);
     } else {
         gauge_reason(&view->stats, census->now, text, sizeof text);
     }
@@ -101,6 +104,7 @@ static void fill_stream_figures(const struct census *census, struct view *view)
     out->shuffle_bytes = stats->shuffle_bytes;
     count_lent(session, out);
     out->skipped = session->skipped;
+    out->replaying = group->replay != NULL;
     if (session->state == SESSION_STREAMING)
         out->behind = group_distance(group, session->place, group->place);
     fill_reason(census, view);
@@ -137,6 +141,7 @@ static void fill_client(const struct census *census, struct view *view)
     out->feed = session->spec->name;
     fill_group(view);
     out->probe = session->probe;
+    out->allow_replay = session->allow_replay;
     out->lease = (char *)session->lease;
     out->state = (char *)state_name(session);
     out->started = (char *)session->started;

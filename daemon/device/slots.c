@@ -187,6 +187,17 @@ int slots_release(struct slots *slots, uint32_t slot, uint64_t generation)
     return it ? 0 : -EINVAL;
 }
 
+uint64_t slots_renew(struct slots *slots, uint32_t slot)
+{
+    pthread_mutex_lock(&slots->mutex);
+    struct slot *it = &slots->slots[slot];
+    assert(slot < slots->count && (it->state == SLOT_READY || it->state == SLOT_HELD));
+    set_state(slots, it, SLOT_HELD);
+    uint64_t generation = it->generation = ++slots->generation;
+    pthread_mutex_unlock(&slots->mutex);
+    return generation;
+}
+
 struct slots_count slots_count(struct slots *slots)
 {
     struct slots_count count = {0};

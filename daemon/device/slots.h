@@ -40,6 +40,8 @@ void slots_drop(struct slots *slots, uint32_t slot);  /* FILLING or READY -> FRE
  */
 int slots_hold(struct slots *slots, uint32_t slot, uint64_t generation);
 int slots_release(struct slots *slots, uint32_t slot, uint64_t generation);
+/* A batch READY or HELD is HELD under a new generation, which is returned. */
+uint64_t slots_renew(struct slots *slots, uint32_t slot);
 struct slots_count slots_count(struct slots *slots);
 /* Of them READY; without a lock. */
 uint32_t slots_count_ready(const struct slots *slots);

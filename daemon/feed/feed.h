@@ -106,6 +106,8 @@ const char *feed_plan_id(const struct feed *feed);
 /* -EINVAL: not this client's. */
 int feed_hold(struct feed *feed, uint32_t slot, uint64_t generation);
 int feed_release(struct feed *feed, uint32_t slot, uint64_t generation);
+/* A batch that is ready or held is lent once more; returns its new generation. */
+uint64_t feed_renew(struct feed *feed, uint32_t slot);
 /* The next batch is the first of this epoch; what was filled ahead or handed to the client unread
  * is dropped: batches announced before and not held are void. Returns how many were dropped. */
 uint32_t feed_seek(struct feed *feed, uint64_t epoch);

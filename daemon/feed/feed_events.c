@@ -205,6 +205,12 @@ int feed_release(struct feed *feed, uint32_t slot, uint64_t generation)
     return code;
 }
 
+uint64_t feed_renew(struct feed *feed, uint32_t slot)
+{
+    feed->announced[slot] = false;
+    return slots_renew(feed->slots, slot);
+}
+
 uint32_t feed_seek(struct feed *feed, uint64_t epoch)
 {
     if (atomic_load(&feed->closing))

@@ -134,6 +134,7 @@ static void attach(char *const *words)
     options.timeout_ms = (int)number(words, "timeout", 60000);
     options.reconnect_ms = (int)number(words, "reconnect", 30000);
     options.probe = (int)number(words, "probe", 0);
+    options.allow_replay = (int)number(words, "allow_replay", 0);
     options.device = device_of(option(words, "device", NULL));
     options.progress = count_progress;
     dataload_detach(handle);
@@ -212,6 +213,8 @@ static void print_batch(const dataload_batch *batch, int number_held, int with_r
            ",\"rows\":%u,\"valid\":%u",
            number_held, dataload_batch_epoch(batch), dataload_batch_step(batch), rows,
            dataload_batch_valid(batch));
+    if (dataload_batch_is_replay(batch))
+        printf(",\"replay\":1");
     char text[DATALOAD_TOKEN_MAX] = "";
     if (with_token && dataload_batch_token(batch, text, sizeof text) >= 0) {
         printf(",");
@@ -342,9 +345,9 @@ static void stats(void)
     int rc = dataload_get_stats(handle, &s);
     printf("{\"rc\":%d,\"batches\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"wait_ns\":%" PRIu64
            ",\"hold_ns\":%" PRIu64 ",\"stalls\":%" PRIu64 ",\"reconnects\":%" PRIu64
-           ",\"ready\":%u,\"held\":%u,\"skipped\":%" PRIu64 "}\n",
+           ",\"ready\":%u,\"held\":%u,\"skipped\":%" PRIu64 ",\"replayed\":%" PRIu64 "}\n",
            rc, s.batches, s.samples, s.wait_ns, s.hold_ns, s.stalls, s.reconnects, s.ready, s.held,
-           s.skipped);
+           s.skipped, s.replayed);
 }
 
 static void token(char *const *words)

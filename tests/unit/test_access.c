@@ -49,6 +49,16 @@ START_TEST(overflow_ids_match_no_list)
 }
 END_TEST
 
+START_TEST(who_may_act_on_what_is_a_users)
+{
+    struct access_peer root = {.uid = 0}, own = {.uid = geteuid()}, other = {.uid = 4242},
+                       nobody = {.uid = NOBODY};
+    ck_assert(access_owns(&root, 1000) && access_owns(&own, 1000));
+    ck_assert(access_owns(&other, 4242) && !access_owns(&other, 4243));
+    ck_assert(!access_owns(&nobody, NOBODY)); /* may be anybody */
+}
+END_TEST
+
 START_TEST(second_entry_of_a_list_counts)
 {
     uint32_t users[] = {1, 1000};
@@ -86,6 +96,7 @@ int main(void)
     tcase_add_test(test, empty_lists_let_everybody_in);
     tcase_add_test(test, users_and_groups);
     tcase_add_test(test, overflow_ids_match_no_list);
+    tcase_add_test(test, who_may_act_on_what_is_a_users);
     tcase_add_test(test, second_entry_of_a_list_counts);
     tcase_add_test(test, peer_of_a_socket_pair_is_this_process);
     suite_add_tcase(suite, test);

@@ -15,7 +15,7 @@ END_TEST
 
 START_TEST(unknown_codes)
 {
-    unsigned codes[] = {0, DLP_ERROR_GPU + 1, 1U << 31, ~0U};
+    unsigned codes[] = {0, DLP_ERROR_REPLAY + 1, 1U << 31, ~0U};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         ck_assert_str_eq(dlp_error_text(codes[i]), "unknown error");
         ck_assert_int_eq(dlp_error_errno(codes[i]), EPROTO);

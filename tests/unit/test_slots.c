@@ -78,6 +78,21 @@ START_TEST(drop_frees)
 }
 END_TEST
 
+START_TEST(renewed_it_is_another_batch)
+{
+    for (int state = SLOT_READY; state <= SLOT_HELD; state++) {
+        uint64_t old = bring((enum slot_state)state), now = slots_renew(slots, 0);
+        ck_assert_uint_gt(now, old);
+        ck_assert_uint_eq(slots_generation(slots, 0), now);
+        ck_assert_uint_eq(in_state(SLOT_HELD), 1);
+        ck_assert_uint_eq(slots_count_ready(slots), 0);
+        ck_assert_int_eq(slots_release(slots, 0, old), -EINVAL);
+        ck_assert_int_eq(slots_release(slots, 0, now), 0);
+        slots_free(slots);
+    }
+}
+END_TEST
+
 START_TEST(other_slots_and_generations_are_refused)
 {
     uint32_t slot;
@@ -259,6 +274,7 @@ int main(void)
     TCase *tests = tcase_create("slots");
     tcase_add_loop_test(tests, state_table, 0, (int)(sizeof rules / sizeof rules[0]));
     tcase_add_test(tests, drop_frees);
+    tcase_add_test(tests, renewed_it_is_another_batch);
     tcase_add_test(tests, other_slots_and_generations_are_refused);
     tcase_add_test(tests, take_blocks_until_a_release);
     tcase_add_test(tests, take_blocks_until_one_is_reserved);

@@ -79,6 +79,7 @@ class Loader:
     copy        True: private tensors, and the slot is free at once
     group       of a feed with share: mirror: who reads the same batches
     slots       batches in memory; socket: the daemon's, None: as dataloadctl finds it
+    allow_replay True: `dataloadctl replay` may have the loop get batches again, to measure it (see replaying)
     spawn       True: a daemon of one's own for each job, started by its first trainer, gone 5 s after its last
     config      of that daemon: a file, or a list of dataload.Feed; None: the feed given, else the user's configuration
 
@@ -88,7 +89,7 @@ class Loader:
 
     def __init__(self, feed, batch_size=None, *, rank=None, world=None, job=None, device="auto", seed=None, epoch=0, resume=None,
                  as_="torch", dtype=None, mean=None, std=None, names=None, spawn=False, config=None, timeout=60.0, copy=False, group=None,
-                 slots=None, socket=None):
+                 slots=None, socket=None, allow_replay=False):
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         self._handle = None
         if as_ not in KINDS:
@@ -102,6 +103,7 @@ class Loader:
         self._feed, self._socket = feed, socket and os.fspath(socket)
         self.timeout = timeout
         self._options = {"socket": self._socket, "job": job, "group": group, "timeout_ms": milliseconds(timeout), "device": place, "gpu": gpu,
+                         "allow_replay": bool(allow_replay),
                          "program": os.path.basename(sys.argv[0] or "python3") or "python3",
                          **{name: value for name, value in numbers.items() if value is not None}}
         self._attach(token_of(resume))
@@ -160,7 +162,9 @@ class Loader:
         if batch is None:
             self._end_pass()
             return None
-        self._live, self._epoch, self._batch = True, batch.epoch, batch
+        self._live, self._batch = True, batch
+        if not batch.replay:
+            self._epoch = batch.epoch
         return batch
 
     def _end_pass(self):
@@ -204,6 +208,11 @@ class Loader:
             return
         self._open().set_epoch(epoch)
         self._epoch, self._before = epoch, None
+
+    @property
+    def replaying(self):
+        """The loop's batch is one that it has had before (allow_replay): no step of the epoch, and not counted by len()."""
+        return self._batch is not None and self._batch.replay
 
     @property
     def epoch(self):
