@@ -10,6 +10,7 @@
 #define DRY 0.02 /* shares of time */
 #define FULL 0.1
 #define READS 16 /* fewer say little of how busy reading is */
+#define BACK (4 * WINDOW_LENGTH)
 
 static void drop_oldest(struct window *window)
 {
@@ -69,12 +70,13 @@ static double longest_gap(const struct window *window, uint32_t first)
 struct span {
     struct window_point from;
     const struct window_point *to;
+    bool idle;
 };
 
 /* It took none after those that came just after the last point. */
 static struct span idle_since(const struct window_point *last, const struct window_point *now)
 {
-    struct span span = {*last, now};
+    struct span span = {*last, now, true};
     span.from.samples = now->samples;
     span.from.batches = now->batches;
     span.from.bytes = now->bytes;
@@ -89,10 +91,10 @@ static struct span span_of(const struct window *window, const struct window_poin
     double gap = longest_gap(window, first);
     uint64_t since = now->at - last->at;
     if (last->at - from->at >= WINDOW_MIN && (double)since <= LATE * gap)
-        return (struct span){*from, last};
+        return (struct span){*from, last, false};
     if (since >= WINDOW_LENGTH && (double)since > GONE * gap)
         return idle_since(last, now);
-    return (struct span){*from, now};
+    return (struct span){*from, now, false};
 }
 
 /* Counters only grow; where one does not (a wait that was overestimated), the difference is 0. */
@@ -127,14 +129,19 @@ static double rate(double items, double busy, uint64_t all_items, uint64_t all_b
 
 #define GROWN(field) grown(from->field, to->field)
 
-/* From a point far enough back. */
-static const struct window_point *before_reads(const struct window *window,
-                                               const struct window_point *from,
-                                               const struct feed_work *to)
+static bool has_few_reads(const struct window_point *from, const struct window_point *to)
+{
+    return to->work.reads.count - from->work.reads.count < READS && to->at - from->at < BACK;
+}
+
+/* What is read at once goes through all stages at once: their figures begin as far back as there
+ * were some reads. */
+static const struct window_point *stages_from(const struct window *window, const struct span *span)
 {
     const struct window_point *point = &window->points[window->count - 1];
-    while (point > window->points &&
-           (point->at > from->at || to->reads.count - point->work.reads.count < READS))
+    while (point > window->points && point->at > span->from.at)
+        point--;
+    while (point > window->points && !span->idle && has_few_reads(point, span->to))
         point--;
     return point;
 }
@@ -198,7 +205,7 @@ void window_rates(const struct window *window, const struct window_point *now,
         return;
     out->window_s = length / (double)CLOCK_SECOND;
     rate_client(&span.from, span.to, length, out);
-    const struct window_point *reads = before_reads(window, &span.from, &span.to->work);
-    rate_reads(&reads->work, &span.to->work, grown(reads->at, span.to->at), out);
-    rate_stages(&span.from.work, &span.to->work, length, out);
+    const struct window_point *from = stages_from(window, &span);
+    rate_reads(&from->work, &span.to->work, grown(from->at, span.to->at), out);
+    rate_stages(&from->work, &span.to->work, grown(from->at, span.to->at), out);
 }
