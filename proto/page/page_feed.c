@@ -60,6 +60,20 @@ static const char *stage_of_word(const char *word)
     return strcmp(word, "storage") == 0 ? "read" : word;
 }
 
+/* Returns the new count. The same workers decode and augment: to know what they could do, both are
+ * one. */
+static size_t add_stage(struct chart_stage *stages, size_t count, const json_t *stage)
+{
+    double limit = markup_number(stage, "limit");
+    struct chart_stage *last = count ? &stages[count - 1] : NULL;
+    if (last && is(stage, "name", "augment") && strcmp(last->name, "decode") == 0) {
+        *last = (struct chart_stage){"decode", 1 / (1 / last->limit + 1 / limit), "with augment"};
+        return count;
+    }
+    stages[count] = (struct chart_stage){markup_string(stage, "name"), limit, ""};
+    return count + 1;
+}
+
 static void draw_stages(FILE *out, const json_t *report, const json_t *feed)
 {
     struct chart_stage stages[STAGES_MAX + 1];
@@ -68,8 +82,7 @@ static void draw_stages(FILE *out, const json_t *report, const json_t *feed)
     double demand = demand_of_feed(report, feed);
     json_array_foreach (json_object_get(feed, "stages"), i, stage)
         if (count < STAGES_MAX && markup_number(stage, "limit") > 0)
-            stages[count++] = (struct chart_stage){markup_string(stage, "name"),
-                                                   markup_number(stage, "limit"), ""};
+            count = add_stage(stages, count, stage);
     if (demand > 0)
         stages[count++] = (struct chart_stage){"trainer", demand, ""};
     if (count == 0) {

@@ -29,7 +29,8 @@ static const char full[] =
     "'verdict':'decode limits','limiting_stage':'decode','remedies':['R1','R2'],'notes':['N1'],"
     "'shuffle_fill':0.5,'stages':["
     "{'name':'read','limit':90000,'queued':1000000,'room':2000000},"
-    "{'name':'decode','limit':520,'queued':3,'room':9},{'name':'slots','queued':1,'room':4}]}],"
+    "{'name':'decode','limit':1040,'queued':3,'room':9},{'name':'augment','limit':1040},{'name':'"
+    "slots','queued':1,'room':4}]}],"
     "'mixes':[{'feed':'train','batches':20,'rows':640,'label_mix':{'batch':0.5,'poor':true},"
     "'mix':[{'label':3,'share':0.1,'share_batches':0.2}],'notes':['M1']}],"
     "'sheets':[{'feed':'train','png':'aGFsbG8='}]}";
@@ -66,6 +67,7 @@ START_TEST(a_full_report)
     has(page, "<li>N1</li>");
     has(page, ">M1</p>");
     has(page, "class=\"stage limits\"><text y=\"78\" class=\"name\">decode &#9664; limits");
+    has(page, "with augment, 520/s</text>");
     has(page, "demand 700/s"); /* 600, and 100 of the group's slowest; no probe */
     has(page, "2 of at most 14, on CPUs 0-3: decode limits");
     has(page, "1.5 GB of 4.0 GB");
