@@ -130,5 +130,9 @@ def settles():
 
 
 if __name__ == "__main__":
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))  # sleeps end when they should
+    except PermissionError:
+        print("without the right to raise the priority: the machine had better be quiet")
     results = [fixed(number) for number in (4, 13, 14, CEILING)] + [settles()]
     sys.exit(0 if all(results) else 1)
