@@ -200,15 +200,13 @@ START_TEST(slots_held_up_by_the_trainer_or_by_decoding)
     stats.work.dry_ns = 700 * MS;
     take(T0 + 1000 * MS, 100 * MS, 1);
     gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
-    near(gauge_held_up(&rates, rates.wait_share),
-         0.6); /* it waited for little: it held them */
+    near(gauge_held_up(&rates, rates.wait_share), 0.6); /* it waited for little: it held them */
     setup();
     stats.work.slot_wait_ns = 600 * MS;
     stats.work.dry_ns = 700 * MS;
     take(T0 + 1000 * MS, 900 * MS, 1);
     gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
-    near(gauge_held_up(&rates, rates.wait_share),
-         0.1); /* it waited most of the time */
+    near(gauge_held_up(&rates, rates.wait_share), 0.1); /* it waited most of the time */
     setup();
     stats.work.slot_wait_ns = 600 * MS;
     stats.work.dry_ns = 50 * MS; /* the workers were at it */
