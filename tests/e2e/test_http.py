@@ -40,7 +40,6 @@ class Http(Case):
         wait_for("a page in spite of them", once)
 
 
-@unittest.skipIf(CUDA, "asks nothing of the memory of batches")
 class Pages(Http):
     def test_pages(self):
         self.serve()
@@ -87,7 +86,6 @@ class Pages(Http):
         self.assertEqual(connection.getresponse().status, 200)
 
 
-@unittest.skipIf(CUDA, "asks nothing of the memory of batches")
 class Strangers(Http):
     def serve(self, **top):
         super().serve(**top)

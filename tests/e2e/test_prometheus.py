@@ -50,7 +50,6 @@ class Metrics(Case):
         return trainer
 
 
-@unittest.skipIf(CUDA, "asks nothing of the memory of batches")
 class Page(Metrics):
     def test_format(self):
         self.serve()
@@ -152,7 +151,6 @@ class Page(Metrics):
         self.assertEqual(self.ctl("metrics", check=False).stdout, "")
 
 
-@unittest.skipIf(CUDA, "asks nothing of the memory of batches")
 class Rules(Metrics):
     rules = SOURCE / "systemd/alerts.yml"
 

@@ -340,6 +340,14 @@ static const char *const feed_keys[] = {
     "marks_wrong",
     "marks_kept",
     "marks_bytes",
+    "batches",
+    "samples",
+    "bytes",
+    "wait_s",
+    "hold_s",
+    "wait_counts",
+    "causes",
+    "bad_limit_stops",
     "limiting_stage",
     "verdict",
     "stages",
@@ -371,6 +379,7 @@ static const char *const daemon_keys[] = {
     "heartbeat_age_s",
     "figures_age_s",
     "hangs",
+    "http",
 };
 static const char *const vacant_keys[] = {"feed",  "job",  "uid",  "rank",     "world",
                                           "epoch", "step", "lost", "vacant_s", "shared"};
