@@ -44,7 +44,6 @@
     X(3000000000ULL)                                                                               \
     X(10000000000ULL)                                                                              \
     X(60000000000ULL)
-#define DLP_WAIT_ONE(bound) +1
-#define DLP_WAIT_CLASSES (1 DLP_WAIT_BOUNDS(DLP_WAIT_ONE))
+#define DLP_WAIT_CLASSES 13U
 
 #endif

@@ -26,11 +26,10 @@ struct ctl {
     FILE *out, *err;
     const char *socket; /* NULL: looked for */
     const char *feed;   /* the verb's argument, may be NULL */
-    const char *file;   /* --out */
+    const char *file;   /* --out, --textfile */
     const char *key;    /* the second argument of find */
     const char *token;  /* --token */
     const char *gpu;    /* --release */
-    const char *folder; /* --textfile */
     bool json, headers;
     int64_t world, rank, batch, seed, epoch, epochs, step, count;
     double watch, seconds;
@@ -48,8 +47,6 @@ int ctl_mix(const struct ctl *ctl);
 int ctl_batch(const struct ctl *ctl);
 int ctl_find(const struct ctl *ctl);
 int ctl_gpu(const struct ctl *ctl);
-int ctl_metrics(const struct ctl *ctl);
-int ctl_write_report(const struct ctl *ctl);
 
 /* Prints "dataloadctl: <text>" escaped to err and returns code. */
 int ctl_fail(const struct ctl *ctl, int code, const char *format, ...)

@@ -22,8 +22,8 @@ static int fail(const struct ctl *ctl, char *path, const char *what)
 static int write_textfile(const struct ctl *ctl, const char *text, size_t size)
 {
     char *path = NULL, *draft = NULL;
-    if (asprintf(&path, "%s/" NAME, ctl->folder) < 0 ||
-        asprintf(&draft, "%s/." NAME ".XXXXXX", ctl->folder) < 0)
+    if (asprintf(&path, "%s/" NAME, ctl->file) < 0 ||
+        asprintf(&draft, "%s/." NAME ".XXXXXX", ctl->file) < 0)
         ctl_must(NULL);
     int fd = mkstemp(draft);
     if (fd < 0) {
@@ -50,11 +50,11 @@ int ctl_metrics(const struct ctl *ctl)
     if (ctl->json)
         return ctl_fail(ctl, CTL_USAGE, "metrics has no --json: status --json has these figures");
     int code = ctl_page_get(ctl, "dataloadctl metrics", "metrics", &text, &size);
-    if (code == CTL_OK && ctl->folder)
+    if (code == CTL_OK && ctl->file)
         code = write_textfile(ctl, text, size);
     else if (code == CTL_OK)
         fwrite(text, 1, size, ctl->out);
-    else if (ctl->folder && (code == CTL_NOT_RUNNING || code == CTL_UNAVAILABLE))
+    else if (ctl->file && (code == CTL_NOT_RUNNING || code == CTL_UNAVAILABLE))
         write_textfile(ctl, down, strlen(down));
     free(text);
     return code;

@@ -6,6 +6,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/ctl_json.h"
+#include "client/ctl/ctl_page.h"
 #include "client/dataload.h"
 #include "proto/frames.h"
 
@@ -240,6 +241,7 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         return 0;
     case OPT_OUT:
     case OPT_HTML:
+    case OPT_TEXTFILE:
         ctl->file = arg;
         return 0;
     case OPT_TOKEN:
@@ -247,9 +249,6 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         return 0;
     case OPT_RELEASE:
         ctl->gpu = arg;
-        return 0;
-    case OPT_TEXTFILE:
-        ctl->folder = arg;
         return 0;
     case OPT_RANK:
         ctl->rank = whole(state, key, arg, 0, DLP_WORLD_MAX - 1);

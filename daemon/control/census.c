@@ -88,8 +88,7 @@ static double rows_open(const struct view *view)
 
 double census_workers_left(const struct census *census, const struct view *view)
 {
-    double others =
-        (view->session->probe ? census->busy : census->busy_first) - busy_with(view);
+    double others = (view->session->probe ? census->busy : census->busy_first) - busy_with(view);
     double fair = census->streams ? (double)census->workers / census->streams : 0;
     double left = larger(census->workers - others, fair), rows = rows_open(view);
     return left < rows ? left : rows;
@@ -127,5 +126,5 @@ double census_slots_held(const struct census *census, const struct view *view)
         if (known && other->rates.wait_share < least)
             least = other->rates.wait_share;
     }
-    return gauge_held_up(view->rates.slot_wait_share, least);
+    return gauge_held_up(&view->rates, least);
 }

@@ -32,8 +32,8 @@ struct census {
 
 void census_take(struct census *census, const struct control *control);
 void census_free(struct census *census);
-/* Workers that this client could have: those that others leave, at least its fair share, at most one
- * a row of the slots that are not held; probes come after all others. */
+/* Workers that this client could have: those that others leave, at least its fair share, at most
+ * one a row of the slots that are not held; probes come after all others. */
 double census_workers_left(const struct census *census, const struct view *view);
 /* The same for all streams of a feed that count. */
 double census_workers_left_to(const struct census *census, uint32_t feed);

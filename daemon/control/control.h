@@ -15,6 +15,8 @@
 #include "control/errands.h"
 #include "control/http_address.h"
 #include "control/jobs.h"
+#include "control/stages.h"
+#include "control/takings.h"
 #include "device/gpus.h"
 #include "device/orphans.h"
 #include "device/uploaders.h"
@@ -49,6 +51,8 @@ struct control_totals { /* of a feed: what its past clients have counted */
     uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
     struct feed_work work;
+    struct takings takings;
+    uint64_t told_ns[STAGES]; /* busy, with what its streams have added */
     uint64_t bad_limit_stops;
 };
 

@@ -4,11 +4,17 @@
 #include <string.h>
 
 #define WAIT_WORTH_SAYING 0.1 /* s */
+#define LATE CLOCK_SECOND
 
 uint64_t gauge_waited(const struct gauge *gauge, uint64_t now)
 {
     uint64_t end = gauge->came ? gauge->came : now;
     return gauge->wait_ns + (gauge->waiting_since ? end - gauge->waiting_since : 0);
+}
+
+uint64_t gauge_wait_told(const struct gauge *gauge)
+{
+    return gauge->wait_told > gauge->wait_ns ? gauge->wait_told : gauge->wait_ns;
 }
 
 uint64_t gauge_holding(const struct gauge *gauge, uint64_t now)
@@ -43,11 +49,21 @@ void gauge_begin(struct gauge *gauge, uint64_t now, const struct feed_stats *sta
     strip_begin(&gauge->strip, now);
 }
 
+/* Rows queue up behind storage too, while what was read at once is being decoded: where workers
+ * have run out of them again and again for some time, they are not what limits. */
+static enum gauge_cause cause_of(const struct gauge *gauge, uint64_t now,
+                                 const struct feed_stats *stats)
+{
+    enum gauge_cause cause = gauge_cause(stats);
+    bool dry = cause == GAUGE_DECODE && window_runs_dry(&gauge->window, now, &stats->work);
+    return dry ? GAUGE_STORAGE : cause;
+}
+
 void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
     if (!gauge->waiting_since)
         gauge->waiting_since = now;
-    gauge->cause_now = gauge_cause(stats);
+    gauge->cause_now = cause_of(gauge, now, stats);
 }
 
 void gauge_come(struct gauge *gauge, uint64_t now)
@@ -80,12 +96,20 @@ static void count_stall(struct gauge *gauge, uint64_t wait_ns)
         gauge->longest_stall_ns = wait_ns;
 }
 
+/* Its messages may have been read late, several at once; but all waits fit into all time. */
+static uint64_t cut(const struct gauge *gauge, uint64_t now, uint64_t wait_ns)
+{
+    uint64_t since = now - gauge->last_take + LATE;
+    uint64_t left = now - gauge->begun - gauge->wait_ns;
+    uint64_t possible = since < left ? since : left;
+    return wait_ns < possible ? wait_ns : possible;
+}
+
 bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
                 const struct gauge_batch *batch)
 {
-    uint64_t possible = now - gauge->last_take;
-    if (wait_ns > possible)
-        wait_ns = possible;
+    uint64_t since = now - gauge->last_take;
+    wait_ns = cut(gauge, now, wait_ns);
     gauge->wait_ns += wait_ns;
     if (gauge->waiting_since && wait_ns > GAUGE_STALL_NS)
         count_stall(gauge, wait_ns);
@@ -98,7 +122,7 @@ bool gauge_take(struct gauge *gauge, uint64_t now, uint64_t wait_ns,
     gauge->bytes += batch->bytes;
     if (!gauge->held++)
         gauge->held_since = now;
-    return window_due(&gauge->window, now);
+    return window_take(&gauge->window, now, since > wait_ns ? since - wait_ns : 0);
 }
 
 void gauge_note(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
@@ -115,9 +139,12 @@ void gauge_release(struct gauge *gauge, uint64_t now)
 
 void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stats)
 {
+    uint64_t waited = gauge_waited(gauge, now);
+    if (waited > gauge->wait_told)
+        gauge->wait_told = waited;
     if (gauge_waiting(gauge, now))
-        gauge->cause_now = gauge_cause(stats);
-    strip_add(&gauge->strip, now, gauge_waited(gauge, now), gauge->samples);
+        gauge->cause_now = cause_of(gauge, now, stats);
+    strip_add(&gauge->strip, now, waited, gauge->samples);
 }
 
 double gauge_wait_share(const struct gauge *gauge, uint64_t now)
@@ -133,9 +160,11 @@ void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stat
     window_rates(&gauge->window, &point, out);
 }
 
-double gauge_held_up(double slot_wait_share, double wait_share)
+double gauge_held_up(const struct window_rates *rates, double wait_share)
 {
-    return slot_wait_share < 1 - wait_share ? slot_wait_share : 1 - wait_share;
+    double least =
+        rates->slot_wait_share < rates->dry_share ? rates->slot_wait_share : rates->dry_share;
+    return least < 1 - wait_share ? least : 1 - wait_share;
 }
 
 enum gauge_cause gauge_cause(const struct feed_stats *stats)
@@ -163,7 +192,7 @@ enum gauge_cause gauge_last_cause(const struct gauge *gauge, uint64_t now,
                                   const struct feed_stats *stats)
 {
     bool stalls = gauge_waiting(gauge, now) > GAUGE_STALL_NS;
-    return stalls ? gauge_cause(stats) : gauge->last_cause;
+    return stalls ? cause_of(gauge, now, stats) : gauge->last_cause;
 }
 
 const char *gauge_cause_name(enum gauge_cause cause)

@@ -33,7 +33,8 @@ struct gauge {
     uint64_t begun;                   /* when the client's first batch could come */
     uint64_t samples, batches, bytes; /* taken by the client */
     uint64_t wait_ns, waiting_since;
-    uint64_t came; /* what it waits for; 0 = not yet */
+    uint64_t wait_told; /* as gauge_look has found it */
+    uint64_t came;      /* what it waits for; 0 = not yet */
     uint64_t hold_ns, held_since;
     uint32_t held; /* slots lent now */
     uint64_t ready_ns, ready_since;
@@ -54,6 +55,9 @@ void gauge_wait(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
 void gauge_come(struct gauge *gauge, uint64_t now);
 /* In all, up to now. */
 uint64_t gauge_waited(const struct gauge *gauge, uint64_t now);
+/* The same for counters, which must not go back where a wait was overestimated: of one that lasts,
+ * as much as gauge_look has seen. */
+uint64_t gauge_wait_told(const struct gauge *gauge);
 uint64_t gauge_holding(const struct gauge *gauge, uint64_t now);
 /* How long it has waited by now for a batch that is not there. */
 uint64_t gauge_waiting(const struct gauge *gauge, uint64_t now);
@@ -76,9 +80,9 @@ void gauge_look(struct gauge *gauge, uint64_t now, const struct feed_stats *stat
 void gauge_rates(const struct gauge *gauge, uint64_t now, const struct feed_stats *stats,
                  struct window_rates *out);
 
-/* Share of the window in which a client held up the slots: while it waits itself, they are all
- * being filled. */
-double gauge_held_up(double slot_wait_share, double wait_share);
+/* Share of the window in which a client held up the slots: while it waits itself, or there are rows
+ * to be decoded, slots are being filled. */
+double gauge_held_up(const struct window_rates *rates, double wait_share);
 enum gauge_cause gauge_cause(const struct feed_stats *stats);
 /* Of the stall that lasts, else of the last one. */
 enum gauge_cause gauge_last_cause(const struct gauge *gauge, uint64_t now,

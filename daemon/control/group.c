@@ -96,7 +96,10 @@ void group_close_ports(struct group *group)
 
 static void remove_member(struct group *group, struct session *session)
 {
-    group->control->totals[group->feed_number].skipped += session->skipped;
+    struct control_totals *totals = &group->control->totals[group->feed_number];
+    if (session->state == SESSION_STREAMING)
+        takings_add(&totals->takings, &session->gauge, clock_ns());
+    totals->skipped += session->skipped;
     session->skipped = 0;
     *session->fellow_link = session->fellow;
     if (session->fellow)

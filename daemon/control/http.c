@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define RETRY_MS 5000
+#define RETRY_MS 2000
 #define BACKLOG 128
 #define HEADERS_MAX 16384 /* bytes of a request */
 #define FRONT "report.html"
@@ -212,18 +212,21 @@ static void on_listening(uv_poll_t *poll, int status, int events)
     work(http);
 }
 
-static int open_socket(struct http_address *address, int *out)
+/* Negative errno, or the socket. */
+static int open_socket(struct http_address *address)
 {
     int on = 1;
-    cleanup_close int fd =
-        socket(address->socket.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
-        bind(fd, &address->socket.any, address->size) || listen(fd, BACKLOG) ||
-        getsockname(fd, &address->socket.any, &address->size))
+    int fd = socket(address->socket.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
         return -errno;
-    *out = fd;
-    fd = -1;
-    return 0;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
+        bind(fd, &address->socket.any, address->size) || listen(fd, BACKLOG) ||
+        getsockname(fd, &address->socket.any, &address->size)) {
+        int err = errno;
+        close(fd);
+        return -err;
+    }
+    return fd;
 }
 
 static struct MHD_Daemon *start_server(struct http *http)
@@ -244,17 +247,17 @@ static void poll_handle(struct http *http, uv_poll_t *poll, int fd, uv_poll_cb c
 
 static int open_server(struct http *http)
 {
-    int rc = open_socket(&http->address, &http->fd);
-    if (rc)
-        return rc;
+    http->fd = open_socket(&http->address);
+    if (http->fd < 0)
+        return http->fd;
     http->server = start_server(http);
     if (!http->server) {
         close(http->fd);
         return -ENOMEM;
     }
     poll_handle(http, &http->listening, http->fd, on_listening);
-    int fd = MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-    poll_handle(http, &http->working, fd, on_working);
+    int events = MHD_get_daemon_info(http->server, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    poll_handle(http, &http->working, events, on_working);
     return 0;
 }
 
@@ -268,10 +271,12 @@ static void try_open(struct http *http)
         log_notice("figures at %s/metrics, for everybody on this machine", http->words);
         return;
     }
+    bool first = !*http->words; /* later ones would say the same each time */
     snprintf(http->words, sizeof http->words,
              "no HTTP at %s: %s; tried again each %d s, or give metrics: another port", text,
              strerror(-rc), RETRY_MS / 1000);
-    log_warning("%s", http->words);
+    if (first)
+        log_warning("%s", http->words);
     uv_timer_start(&http->timer, on_timer, RETRY_MS, 0);
 }
 

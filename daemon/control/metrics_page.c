@@ -19,19 +19,20 @@
 
 #define OF(member) offsetof(Dlp__StatusReply, member)
 static const struct figure daemon_figures[] = {
-    {"dataload_up_seconds", "gauge", "Since the daemon's start.", EXPOSITION_NS, OF(uptime_ns)},
+    {"dataload_up_seconds", "gauge", "Seconds since the daemon's start.", EXPOSITION_NS,
+     OF(uptime_ns)},
     {"dataload_workers", "gauge", "Decode threads that work now.", EXPOSITION_U32, OF(workers)},
     {"dataload_workers_max", "gauge", "Decode threads that there may be.", EXPOSITION_U32,
      OF(workers_max)},
     {"dataload_throttled_ratio", "gauge",
      "Share of the last seconds in which a cgroup kept the daemon from running.", EXPOSITION_DOUBLE,
      OF(throttled_share)},
-    {"dataload_memory_used_bytes", "gauge", "Of slots, shuffle buffers and encoded records.",
-     EXPOSITION_U64, OF(memory_used)},
-    {"dataload_memory_limit_bytes", "gauge", "What they may come to.", EXPOSITION_U64,
+    {"dataload_memory_used_bytes", "gauge",
+     "Memory in use: slots, shuffle buffers, encoded records.", EXPOSITION_U64, OF(memory_used)},
+    {"dataload_memory_limit_bytes", "gauge", "What the memory in use may come to.", EXPOSITION_U64,
      OF(memory_limit)},
     {"dataload_memory_orphaned_bytes", "gauge",
-     "Of them, of ended mirror groups and still mapped by somebody.", EXPOSITION_U64,
+     "Memory in use of ended mirror groups, still mapped by somebody.", EXPOSITION_U64,
      OF(memory_orphaned)},
     {"dataload_malformed_peers_total", "counter", "Connections closed for a malformed message.",
      EXPOSITION_U64, OF(malformed_peers)},
@@ -40,21 +41,24 @@ static const struct figure daemon_figures[] = {
 
 #define OF(member) offsetof(Dlp__FeedStatus, member)
 static const struct figure feed_figures[] = {
-    {"dataload_feed_clients", "gauge", "Trainers that are attached or attach.", EXPOSITION_U32,
+    {"dataload_feed_clients", "gauge", "Trainers that are attached or attaching.", EXPOSITION_U32,
      OF(clients)},
     {"dataload_feed_records", "gauge", "Records of the data set; 0 until it is opened.",
      EXPOSITION_U64, OF(records)},
-    {"dataload_feed_shards", "gauge", "Its shards.", EXPOSITION_U64, OF(shards)},
-    {"dataload_feed_batches_total", "counter", "Batches that trainers have taken.", EXPOSITION_U64,
-     OF(batches)},
-    {"dataload_feed_samples_total", "counter", "Samples in them.", EXPOSITION_U64, OF(samples)},
-    {"dataload_feed_bytes_total", "counter", "Bytes of them.", EXPOSITION_U64, OF(bytes)},
-    {"dataload_feed_wait_seconds_total", "counter", "Trainers waited for a batch.", EXPOSITION_NS,
-     OF(wait_ns)},
-    {"dataload_feed_hold_seconds_total", "counter", "Trainers held a batch.", EXPOSITION_NS,
-     OF(hold_ns)},
-    {"dataload_feed_decoded_samples_total", "counter", "Rows that workers have made.",
-     EXPOSITION_U64, OF(decoded)},
+    {"dataload_feed_shards", "gauge", "Shards of the data set; 0 until it is opened.",
+     EXPOSITION_U64, OF(shards)},
+    {"dataload_feed_batches_total", "counter", "Batches that its trainers have taken.",
+     EXPOSITION_U64, OF(batches)},
+    {"dataload_feed_samples_total", "counter", "Samples that its trainers have taken.",
+     EXPOSITION_U64, OF(samples)},
+    {"dataload_feed_bytes_total", "counter", "Bytes of the batches that its trainers have taken.",
+     EXPOSITION_U64, OF(bytes)},
+    {"dataload_feed_wait_seconds_total", "counter",
+     "Time that its trainers have waited for a batch.", EXPOSITION_NS, OF(wait_ns)},
+    {"dataload_feed_hold_seconds_total", "counter", "Time that its trainers have held a batch.",
+     EXPOSITION_NS, OF(hold_ns)},
+    {"dataload_feed_decoded_samples_total", "counter",
+     "Samples that workers have decoded and augmented.", EXPOSITION_U64, OF(decoded)},
     {"dataload_feed_read_bytes_total", "counter", "Bytes read from storage.", EXPOSITION_U64,
      OF(read_bytes)},
     {"dataload_feed_read_errors_total", "counter", "Reads of storage that failed.", EXPOSITION_U64,
@@ -76,8 +80,8 @@ static const struct figure feed_figures[] = {
      EXPOSITION_U64, OF(marks_wrong)},
     {"dataload_feed_marks_kept_total", "counter", "Pictures whose marks were kept.", EXPOSITION_U64,
      OF(marks_kept)},
-    {"dataload_feed_marks_bytes", "gauge", "Of the files that marks are kept in.", EXPOSITION_U64,
-     OF(marks_bytes)},
+    {"dataload_feed_marks_bytes", "gauge", "Size of the files that marks are kept in.",
+     EXPOSITION_U64, OF(marks_bytes)},
     {"dataload_feed_shuffle_fill_ratio", "gauge",
      "How full the shuffle buffers are, of what they are to hold.", EXPOSITION_DOUBLE,
      OF(shuffle_fill)},
@@ -86,54 +90,62 @@ static const struct figure feed_figures[] = {
 
 #define OF(member) offsetof(Dlp__StageStatus, member)
 static const struct figure stage_figures[] = {
-    {"dataload_stage_busy_seconds_total", "counter", "Threads' time that a stage has taken.",
-     EXPOSITION_NS, OF(busy_ns)},
+    {"dataload_stage_busy_seconds_total", "counter",
+     "Threads' time that a stage of a feed has taken.", EXPOSITION_NS, OF(busy_ns)},
     {"dataload_stage_limit_samples_per_second", "gauge",
-     "What a stage could do as it is; 0: not known.", EXPOSITION_DOUBLE, OF(limit)},
+     "What a stage of a feed could do as it is; 0: not known.", EXPOSITION_DOUBLE, OF(limit)},
     {"dataload_stage_queue_items", "gauge",
      "What waits for a stage: bytes (read), rows (decode), records (shuffle), batches (slots, "
      "copy).",
      EXPOSITION_U64, OF(queued)},
-    {"dataload_stage_queue_capacity_items", "gauge", "Room of that queue; 0: not bounded.",
-     EXPOSITION_U64, OF(room)},
+    {"dataload_stage_queue_capacity_items", "gauge",
+     "Room for what waits for a stage; 0: not bounded.", EXPOSITION_U64, OF(room)},
 };
 #undef OF
 
 #define OF(member) offsetof(Dlp__CauseStatus, member)
 static const struct figure feed_cause_figures[] = {
-    {"dataload_feed_stalls_total", "counter", "Waits over 1 ms for a batch that was not there.",
-     EXPOSITION_U64, OF(stalls)},
-    {"dataload_feed_stall_seconds_total", "counter", "Time of them.", EXPOSITION_NS, OF(wait_ns)},
+    {"dataload_feed_stalls_total", "counter",
+     "Waits of its trainers over 1 ms, for a batch that was not there.", EXPOSITION_U64,
+     OF(stalls)},
+    {"dataload_feed_stall_seconds_total", "counter", "Time of the stalls of its trainers.",
+     EXPOSITION_NS, OF(wait_ns)},
 };
 static const struct figure client_cause_figures[] = {
-    {"dataload_client_stalls_total", "counter", "Waits over 1 ms for a batch that was not there.",
-     EXPOSITION_U64, OF(stalls)},
-    {"dataload_client_stall_seconds_total", "counter", "Time of them.", EXPOSITION_NS, OF(wait_ns)},
+    {"dataload_client_stalls_total", "counter",
+     "Waits of a trainer over 1 ms, for a batch that was not there.", EXPOSITION_U64, OF(stalls)},
+    {"dataload_client_stall_seconds_total", "counter", "Time of the stalls of a trainer.",
+     EXPOSITION_NS, OF(wait_ns)},
 };
 #undef OF
 
 #define OF(member) offsetof(Dlp__ClientStatus, member)
 static const struct figure client_figures[] = {
-    {"dataload_client_batches_total", "counter", "Batches that the trainer has taken.",
+    {"dataload_client_batches_total", "counter", "Batches that a trainer has taken.",
      EXPOSITION_U64, OF(batches)},
-    {"dataload_client_samples_total", "counter", "Samples in them.", EXPOSITION_U64, OF(samples)},
-    {"dataload_client_bytes_total", "counter", "Bytes of them.", EXPOSITION_U64, OF(bytes)},
-    {"dataload_client_wait_seconds_total", "counter", "It waited for a batch.", EXPOSITION_NS,
-     OF(wait_ns)},
-    {"dataload_client_hold_seconds_total", "counter", "It held a batch.", EXPOSITION_NS,
-     OF(hold_ns)},
+    {"dataload_client_samples_total", "counter", "Samples that a trainer has taken.",
+     EXPOSITION_U64, OF(samples)},
+    {"dataload_client_bytes_total", "counter", "Bytes of the batches that a trainer has taken.",
+     EXPOSITION_U64, OF(bytes)},
+    {"dataload_client_wait_seconds_total", "counter", "Time that a trainer has waited for a batch.",
+     EXPOSITION_NS, OF(wait_ns)},
+    {"dataload_client_hold_seconds_total", "counter", "Time that a trainer has held a batch.",
+     EXPOSITION_NS, OF(hold_ns)},
     {"dataload_client_ready_ratio", "gauge",
-     "Share of the last seconds in which a filled batch was there for it.", EXPOSITION_DOUBLE,
-     OF(ready_share)},
-    {"dataload_client_waiting_seconds", "gauge", "It waits for a batch now, since.", EXPOSITION_NS,
+     "Share of the last seconds in which a filled batch was there for a trainer.",
+     EXPOSITION_DOUBLE, OF(ready_share)},
+    {"dataload_client_waiting_seconds", "gauge",
+     "How long a trainer has waited by now for a batch that is not there.", EXPOSITION_NS,
      OF(waiting_ns)},
-    {"dataload_client_idle_seconds", "gauge", "Since its last message.", EXPOSITION_NS,
-     OF(idle_ns)},
-    {"dataload_client_epoch", "gauge", "Of the next batch that it takes.", EXPOSITION_U64,
-     OF(epoch)},
-    {"dataload_client_step", "gauge", "Within the epoch.", EXPOSITION_U64, OF(step)},
+    {"dataload_client_idle_seconds", "gauge", "Seconds since a trainer's last message.",
+     EXPOSITION_NS, OF(idle_ns)},
+    {"dataload_client_epoch", "gauge", "Epoch of the next batch that a trainer takes.",
+     EXPOSITION_U64, OF(epoch)},
+    {"dataload_client_step", "gauge",
+     "Step of the next batch that a trainer takes, within its epoch.", EXPOSITION_U64, OF(step)},
     {"dataload_client_compute_limit_samples_per_second", "gauge",
-     "What it would take if it never waited; 0: not known.", EXPOSITION_DOUBLE, OF(compute_limit)},
+     "What a trainer would take if it never waited; 0: not known.", EXPOSITION_DOUBLE,
+     OF(compute_limit)},
 };
 #undef OF
 
@@ -166,10 +178,11 @@ static void add_refusals(const struct control *control, struct text *out)
 static void add_gpus(const struct control *control, struct text *out)
 {
     static const struct figure figures[] = {
-        {"dataload_gpu_lent_bytes", "gauge", "Of a GPU, that hold batches for trainers.",
+        {"dataload_gpu_lent_bytes", "gauge", "Memory of a GPU that holds batches for trainers.",
          EXPOSITION_U64, offsetof(struct uploader_state, lent)},
-        {"dataload_gpu_copied_bytes_total", "counter", "Of batches, copied to a GPU.",
-         EXPOSITION_U64, offsetof(struct uploader_state, copied)},
+        {"dataload_gpu_copied_bytes_total", "counter",
+         "Bytes of batches that were copied to a GPU.", EXPOSITION_U64,
+         offsetof(struct uploader_state, copied)},
     };
     const struct gpu_list *list = gpus_list(control->options.gpus);
     for (size_t i = 0; i < COUNT(figures); i++) {
@@ -190,12 +203,12 @@ static void add_daemon(const struct status *status, uint32_t hidden, struct text
     const struct control *control = status->census.control;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    exposition_family(out, "dataload_up", "gauge", "1; 0 where no daemon answers.");
+    exposition_family(out, "dataload_up", "gauge", "1 where a daemon answers, 0 where none does.");
     exposition_count(out, "dataload_up", "", 1);
     exposition_family(out, "dataload_build_info", "gauge", "1, with the daemon's version.");
     exposition_count(out, "dataload_build_info", "version=\"" DATALOADD_VERSION "\"", 1);
     exposition_family(out, "dataload_heartbeat_timestamp_seconds", "gauge",
-                      "When these figures were taken.");
+                      "Unix time at which these figures were taken.");
     exposition_seconds(out, "dataload_heartbeat_timestamp_seconds", "",
                        (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec);
     for (size_t i = 0; i < COUNT(daemon_figures); i++) {
@@ -318,14 +331,16 @@ static void add_feeds(const struct status *status, struct text *out)
             add_causes(out, &feed_cause_figures[i], labels[k], reply->feeds[k]->causes,
                        reply->feeds[k]->n_causes);
     }
-    exposition_family(out, WAITS, "histogram", "How long trainers waited for a batch.");
+    exposition_family(out, WAITS, "histogram", "How long its trainers waited for a batch.");
     for (size_t k = 0; k < reply->n_feeds; k++)
         add_waits(reply->feeds[k], labels[k], out);
     exposition_family(out, "dataload_feed_limited_by", "gauge",
                       "1 for the stage that limits the feed, 0 for the others.");
     for (size_t k = 0; k < reply->n_feeds; k++)
         add_verdict(reply->feeds[k], labels[k], out);
-    exposition_family(out, "dataload_feed_slots", "gauge", "Batches in memory.");
+    exposition_family(
+        out, "dataload_feed_slots", "gauge",
+        "Slots for batches of a feed: ready for a trainer, held by one, being filled.");
     for (size_t k = 0; k < reply->n_feeds; k++)
         add_slots(&status->census, (uint32_t)k, labels[k], out);
     add_stages(reply, labels, out);
@@ -336,7 +351,7 @@ static void add_info(const Dlp__ClientStatus *client, const char *labels, struct
     char user[EXPOSITION_LABEL_MAX], program[EXPOSITION_LABEL_MAX];
     char all[CLIENT_LABELS + 2 * EXPOSITION_LABEL_MAX + DLP_NAME_MAX + 200];
     snprintf(all, sizeof all,
-             "%s,pid=\"%d\",uid=\"%u\",user=\"%s\",job=\"%s\",rank=\"%u\",world=\"%u\","
+             "%s,pid=\"%d\",uid=\"%u\",user=\"%s\",train_job=\"%s\",rank=\"%u\",world=\"%u\","
              "program=\"%s\",memory=\"%s\",gpu=\"%s\",probe=\"%u\"",
              labels, client->pid, client->uid, exposition_label(client->user, user), client->job,
              client->rank, client->world, exposition_label(client->program, program),
@@ -349,7 +364,7 @@ static void add_clients(Dlp__ClientStatus *const *clients, size_t count, struct 
 {
     cleanup_free char(*labels)[CLIENT_LABELS] = mem_array(count + 1, sizeof *labels);
     exposition_family(out, "dataload_client_info", "gauge",
-                      "1, with what a trainer's number stands for.");
+                      "1, with what the number of a trainer stands for.");
     for (size_t k = 0; k < count; k++) {
         snprintf(labels[k], sizeof *labels, "client=\"%" PRIu64 "\",feed=\"%s\"",
                  clients[k]->number, clients[k]->feed);

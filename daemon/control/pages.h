@@ -1,6 +1,6 @@
 /* Texts that the daemon makes of its figures, by name. A page is made when somebody asks, and given
- * again to who asks soon after: it is made anew only after a hundred times what it took, so that
- * all who ask cost the loop about one hundredth of its time. Loop thread. */
+ * again to who asks soon after: it is made anew only after a hundred times what it took, at most a
+ * second, so that all who ask cost the loop about one hundredth of its time. Loop thread. */
 #ifndef PAGES_H
 #define PAGES_H
 
@@ -18,7 +18,7 @@ struct page {         /* shared by those who read it */
     char *bytes;
     size_t size;
     uint32_t references;
-    uint64_t made, took; /* ns: when, and how long it took */
+    uint64_t made, took; /* ns: when, and the CPU time that it took */
 };
 
 struct pages *pages_new(const struct control *control);

@@ -72,8 +72,7 @@ void stages_fill(const struct stages *sum, struct stages_status *out)
     stages[1] = stage("decode", sum->decode.busy, limit_of(sum, &sum->decode),
                       work->decode_ns - work->augment_ns);
     set_queue(&stages[1], sum->rows_queued, sum->rows_room);
-    stages[2] =
-        stage("augment", sum->augment.busy, limit_of(sum, &sum->augment), work->augment_ns);
+    stages[2] = stage("augment", sum->augment.busy, limit_of(sum, &sum->augment), work->augment_ns);
     stages[3] = stage("shuffle", 0, 0, 0);
     set_queue(&stages[3], sum->shuffle_held, sum->shuffle_target);
     stages[4] = stage("slots", sum->slot_wait, 0, work->slot_wait_ns);

@@ -20,6 +20,7 @@
 struct feed_view {
     Dlp__FeedStatus status;
     struct stages_status stages;
+    struct takings_status takings;
     char *notes[NOTES_A_FEED];
 };
 
@@ -178,8 +179,7 @@ static void fill_past(const struct control_totals *past, Dlp__FeedStatus *out)
 }
 
 /* Sums over the feed's streams become shares and rates of the feed. */
-static void fill_shares(const struct census *census, const struct stages *sum,
-                        Dlp__FeedStatus *out)
+static void fill_shares(const struct census *census, const struct stages *sum, Dlp__FeedStatus *out)
 {
     double decoding = out->decode_busy;
     out->decode_per_worker = decoding > 0 ? out->decode_per_worker / decoding : 0;
@@ -194,23 +194,38 @@ static void fill_shares(const struct census *census, const struct stages *sum,
     out->read_errors = sum->work.read_errors;
 }
 
+/* Some are differences of counters that are not read at one moment: what was told stays. */
+static void keep_told(struct control_totals *totals, Dlp__StageStatus *stages)
+{
+    for (int i = 0; i < STAGES; i++) {
+        if (stages[i].busy_ns > totals->told_ns[i] && stages[i].busy_ns <= INT64_MAX)
+            totals->told_ns[i] = stages[i].busy_ns;
+        stages[i].busy_ns = totals->told_ns[i];
+    }
+}
+
 static void fill_feed_rates(const struct census *census, uint32_t number, struct feed_view *feed)
 {
-    const struct control_totals *past = &census->control->totals[number];
+    struct control_totals *past = &census->control->totals[number];
     Dlp__FeedStatus *out = &feed->status;
     struct stages sum = {.work = past->work, .workers = census_workers_left_to(census, number)};
     fill_past(past, out);
+    feed->takings.sum = past->takings;
     for (uint32_t i = 0; i < census->count; i++) {
         const struct view *view = &census->views[i];
         if (view->session->feed_number != number)
             continue;
         out->clients++;
         out->skipped += view->session->skipped;
+        if (view->session->state == SESSION_STREAMING)
+            takings_add(&feed->takings.sum, &view->session->gauge, census->now);
         if (view->counts)
             add_stream(view, &sum, out);
     }
+    takings_fill(&feed->takings, out);
     fill_shares(census, &sum, out);
     stages_fill(&sum, &feed->stages);
+    keep_told(past, feed->stages.stages);
     out->stages = feed->stages.list;
     out->n_stages = STAGES;
 }

@@ -25,7 +25,7 @@ static void fill_totals(const struct gauge *gauge, uint64_t now, Dlp__ClientStat
     out->samples = gauge->samples;
     out->batches = gauge->batches;
     out->bytes = gauge->bytes;
-    out->wait_ns = gauge_waited(gauge, now);
+    out->wait_ns = gauge_wait_told(gauge);
     out->hold_ns = gauge_holding(gauge, now);
     out->waiting_ns = gauge_waiting(gauge, now);
 }

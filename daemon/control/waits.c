@@ -10,6 +10,8 @@ static const uint64_t bounds[] = {
     DLP_WAIT_BOUNDS(BOUND)
 #undef BOUND
 };
+_Static_assert(sizeof bounds / sizeof *bounds + 1 == DLP_WAIT_CLASSES,
+               "a class for what is longer");
 
 static uint32_t class_of(uint64_t ns)
 {

@@ -7,6 +7,10 @@
 #define LATE 1.5
 #define GONE 3.0
 
+#define DRY 0.05 /* shares of time */
+#define FULL 0.1
+#define READS 8 /* fewer say little of how busy reading is */
+
 static void drop_oldest(struct window *window)
 {
     window->count--;
@@ -21,11 +25,17 @@ void window_begin(struct window *window, const struct window_point *point)
     window->begun = true;
 }
 
-bool window_due(const struct window *window, uint64_t now)
+/* The most is forgotten by an eighth a batch. Where it is next to nothing, any batch will do. */
+bool window_take(struct window *window, uint64_t now, uint64_t own_ns)
 {
+    uint64_t since = now - window->points[window->count - 1].at;
+    window->most_ns -= window->most_ns / 8;
+    if (own_ns > window->most_ns)
+        window->most_ns = own_ns;
     if (window->begun && window->count == 1)
         return true;
-    return now - window->points[window->count - 1].at >= WINDOW_APART;
+    bool first = own_ns >= window->most_ns / 2 || window->most_ns < since / 20;
+    return first && since >= WINDOW_APART;
 }
 
 void window_note(struct window *window, const struct window_point *point)
@@ -97,6 +107,14 @@ static double share(double part, double whole)
     return value > 1 ? 1 : value;
 }
 
+bool window_runs_dry(const struct window *window, uint64_t now, const struct feed_work *work)
+{
+    const struct window_point *from = &window->points[0];
+    double time = grown(from->at, now);
+    return grown(from->work.dry_ns, work->dry_ns) > DRY * time &&
+           grown(from->work.slot_wait_ns, work->slot_wait_ns) < FULL * time;
+}
+
 /* Items a second of busy time; over the whole run where the window has none. */
 static double rate(double items, double busy, uint64_t all_items, uint64_t all_busy)
 {
@@ -109,6 +127,31 @@ static double rate(double items, double busy, uint64_t all_items, uint64_t all_b
 
 #define GROWN(field) grown(from->field, to->field)
 
+/* From a point far enough back. */
+static const struct window_point *before_reads(const struct window *window,
+                                               const struct window_point *from,
+                                               const struct feed_work *to)
+{
+    const struct window_point *point = &window->points[window->count - 1];
+    while (point > window->points &&
+           (point->at > from->at || to->reads.count - point->work.reads.count < READS))
+        point--;
+    return point;
+}
+
+/* Between the last ends of reading before both ends, if they are not too near to each other. */
+static void rate_reads(const struct feed_work *from, const struct feed_work *to, double window,
+                       struct window_rates *out)
+{
+    double between = GROWN(reads.at), busy = GROWN(read_busy_ns), bytes = GROWN(read_bytes);
+    bool whole = from->reads.at && between >= window / 2;
+    double length = whole ? between : window;
+    out->read_busy = share(whole ? GROWN(reads.busy_ns) : busy, length);
+    out->read_bytes_per_s = (whole ? GROWN(reads.bytes) : bytes) * (double)CLOCK_SECOND / length;
+    out->read_limit =
+        rate(GROWN(reads.samples), GROWN(reads.busy_ns), to->reads.samples, to->reads.busy_ns);
+}
+
 static void rate_stages(const struct feed_work *from, const struct feed_work *to, double window,
                         struct window_rates *out)
 {
@@ -116,10 +159,7 @@ static void rate_stages(const struct feed_work *from, const struct feed_work *to
     double decode = GROWN(decode_ns) - augment;
     uint64_t all_decode = to->decode_ns - to->augment_ns;
     out->slot_wait_share = share(GROWN(slot_wait_ns), window);
-    out->read_busy = share(GROWN(read_busy_ns), window);
-    out->read_bytes_per_s = GROWN(read_bytes) * (double)CLOCK_SECOND / window;
-    out->read_limit =
-        rate(GROWN(read_samples), GROWN(read_samples_ns), to->read_samples, to->read_samples_ns);
+    out->dry_share = share(GROWN(dry_ns), window);
     out->decode_busy = decode > 0 ? decode / window : 0;
     out->augment_busy = augment / window;
     out->finish_busy = finish / window;
@@ -158,5 +198,7 @@ void window_rates(const struct window *window, const struct window_point *now,
         return;
     out->window_s = length / (double)CLOCK_SECOND;
     rate_client(&span.from, span.to, length, out);
+    const struct window_point *reads = before_reads(window, &span.from, &span.to->work);
+    rate_reads(&reads->work, &span.to->work, grown(reads->at, span.to->at), out);
     rate_stages(&span.from.work, &span.to->work, length, out);
 }

@@ -28,7 +28,8 @@ struct window_point { /* counters at one moment */
 struct window {
     struct window_point points[WINDOW_POINTS]; /* oldest first */
     uint32_t count;
-    bool begun; /* the oldest is no batch's, but that of the begin */
+    bool begun;       /* the oldest is no batch's, but that of the begin */
+    uint64_t most_ns; /* of the client's own work between two batches, of late */
 };
 
 struct window_rates {
@@ -36,6 +37,7 @@ struct window_rates {
     double samples_per_s, batches_per_s, bytes_per_s;
     double wait_share, hold_share, ready_share; /* 0..1 of the window, and what follows */
     double slot_wait_share;                     /* the reader waited for a slot */
+    double dry_share;                           /* no row was there to be decoded */
     double compute_limit;                       /* samples/s if it never waited; 0 = not known */
     double read_limit, read_busy, read_bytes_per_s;
     /* Workers: seconds of theirs a second; samples/s of one that does nothing else. */
@@ -46,9 +48,13 @@ struct window_rates {
 };
 
 void window_begin(struct window *window, const struct window_point *point);
-/* A point that is taken with a batch would be noted now. */
-bool window_due(const struct window *window, uint64_t now);
+/* It takes a batch, for which it did not wait own_ns of the time since the last one. True: to be
+ * noted. Of several batches that it takes in a row, before it works on all, only the first is. */
+bool window_take(struct window *window, uint64_t now, uint64_t own_ns);
 void window_note(struct window *window, const struct window_point *point);
+/* For all the time that points are kept of: the workers have run out of rows again and again, and
+ * slots for more were there. */
+bool window_runs_dry(const struct window *window, uint64_t now, const struct feed_work *work);
 /* now: the counters as they are. */
 void window_rates(const struct window *window, const struct window_point *now,
                   struct window_rates *out);

@@ -9,14 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-#define LATE_MAX (100 * CLOCK_MS)
-
-static void set_rate(struct delay *delay, uint64_t rate)
-{
-    delay->read_rate = rate;
-    if (rate && !delay->storage)
-        delay->storage = mem_new(sizeof *delay->storage);
-}
+#define LATE_MAX CLOCK_SECOND
 
 static void set(struct delay *delay, const char *word)
 {
@@ -24,7 +17,7 @@ static void set(struct delay *delay, const char *word)
     if (sscanf(word, "read:%" SCNu64, &value) == 1)
         delay->read_ms = value;
     else if (sscanf(word, "read_rate:%" SCNu64, &value) == 1)
-        set_rate(delay, value);
+        delay->read_rate = value;
     else if (sscanf(word, "decode:%" SCNu64, &value) == 1)
         delay->decode_us = value;
     else
@@ -39,13 +32,15 @@ struct delay delay_from_environment(void)
     snprintf(words, sizeof words, "%s", text ? text : "");
     for (char *word = strtok_r(words, ";", &rest); word; word = strtok_r(NULL, ";", &rest))
         set(&delay, word);
+    if (delay.read_rate || delay.decode_us)
+        delay.state = mem_new(sizeof *delay.state);
     return delay;
 }
 
 void delay_free(struct delay *delay)
 {
-    free(delay->storage);
-    delay->storage = NULL;
+    free(delay->state);
+    delay->state = NULL;
 }
 
 static void sleep_us(uint64_t us)
@@ -80,14 +75,14 @@ static void sleep_random(const struct delay *delay, uint64_t what)
 }
 
 /* One read after the other, as they come. */
-static void queue_up(struct delay_storage *storage, uint64_t ns)
+static void queue_up(struct delay_state *state, uint64_t ns)
 {
-    uint64_t begin = clock_ns() - atomic_load(&storage->late);
-    uint64_t busy = atomic_load(&storage->busy_until), end;
+    uint64_t begin = clock_ns() - atomic_load(&state->late);
+    uint64_t busy = atomic_load(&state->busy_until), end;
     do {
         end = (busy > begin ? busy : begin) + ns;
-    } while (!atomic_compare_exchange_weak(&storage->busy_until, &busy, end));
-    atomic_store(&storage->late, sleep_until(end));
+    } while (!atomic_compare_exchange_weak(&state->busy_until, &busy, end));
+    atomic_store(&state->late, sleep_until(end));
 }
 
 void delay_read(const struct delay *delay, uint64_t what, uint64_t bytes)
@@ -95,7 +90,7 @@ void delay_read(const struct delay *delay, uint64_t what, uint64_t bytes)
     if (delay->read_ms)
         sleep_us(delay->read_ms * 1000);
     if (delay->read_rate)
-        queue_up(delay->storage, bytes * CLOCK_SECOND / delay->read_rate);
+        queue_up(delay->state, bytes * CLOCK_SECOND / delay->read_rate);
     sleep_random(delay, ~what);
 }
 
@@ -109,9 +104,19 @@ uint64_t delay_row_begin(const struct delay *delay)
     return delay->decode_us ? clock_ns() : 0;
 }
 
+/* Pays at most the row's own time of what is owed. */
+static uint64_t pay(struct delay_state *state, uint64_t most)
+{
+    uint64_t owed = atomic_load(&state->owed), paid;
+    do {
+        paid = owed < most ? owed : most;
+    } while (!atomic_compare_exchange_weak(&state->owed, &owed, owed - paid));
+    return paid;
+}
+
 void delay_row_end(const struct delay *delay, uint64_t begin)
 {
-    static _Thread_local uint64_t late;
-    if (delay->decode_us)
-        late = sleep_until(begin + delay->decode_us * CLOCK_US - late);
+    uint64_t ns = delay->decode_us * CLOCK_US;
+    if (ns)
+        atomic_fetch_add(&delay->state->owed, sleep_until(begin + ns - pay(delay->state, ns)));
 }

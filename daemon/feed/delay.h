@@ -10,18 +10,19 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct delay_storage { /* that read_rate stands for */
-    _Atomic uint64_t busy_until;
-    _Atomic uint64_t late; /* by which the last reader woke up after that */
+struct delay_state {             /* of a feed */
+    _Atomic uint64_t busy_until; /* storage, of which read_rate is */
+    _Atomic uint64_t late;       /* by which the last reader woke up after that */
+    _Atomic uint64_t owed;       /* to rows that took too long */
 };
 
 struct delay {
     uint64_t seed;
-    uint64_t max_us;               /* 0 = none, and so on */
+    uint64_t max_us; /* 0 = none, and so on */
     uint64_t read_ms;
     uint64_t read_rate;
     uint64_t decode_us;
-    struct delay_storage *storage; /* with read_rate */
+    struct delay_state *state; /* with read_rate or decode */
 };
 
 struct delay delay_from_environment(void);

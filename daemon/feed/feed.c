@@ -27,6 +27,7 @@ static void rows_done(void *context, void **items, uint32_t count, uint64_t ns)
     struct feed *feed = context;
     uint64_t begin = clock_ns();
     tally_add(&feed->tally.decode_ns, ns);
+    tally_pop(&feed->tally, count, begin);
     row_done(items, count);
     tally_add(&feed->tally.finish_ns, clock_ns() - begin);
 }

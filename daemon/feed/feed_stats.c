@@ -7,15 +7,37 @@
 
 _Static_assert(FEED_ENDED < PHASES_MAX, "the reader's phases have room");
 
+void tally_begin(struct tally *tally)
+{
+    phases_begin(&tally->reader, FEED_RUNS);
+    tally_set(&tally->dry_since, tally_get(&tally->reader.since));
+}
+
 void tally_read(struct tally *tally, uint64_t samples)
 {
     const struct phases *reader = &tally->reader;
     if (!samples)
         return;
-    tally_add(&tally->read_samples, samples);
-    tally_set(&tally->read_samples_ns, phases_past(reader, FEED_RUNS) +
-                                           phases_past(reader, FEED_WAITS_STORAGE) +
-                                           phases_past(reader, FEED_WAITS_DESCRIPTOR));
+    tally_add(&tally->reads.count, 1);
+    tally_add(&tally->reads.samples, samples);
+    tally_set(&tally->reads.bytes, tally_get(&tally->read_bytes));
+    tally_set(&tally->reads.busy_ns, phases_past(reader, FEED_RUNS) +
+                                         phases_past(reader, FEED_WAITS_STORAGE) +
+                                         phases_past(reader, FEED_WAITS_DESCRIPTOR));
+    tally_set(&tally->reads.at, tally_get(&reader->since));
+}
+
+void tally_push(struct tally *tally, uint32_t rows)
+{
+    uint64_t before = atomic_fetch_add_explicit(&tally->rows_queued, rows, memory_order_acquire);
+    if (!before)
+        tally_add(&tally->dry_ns, clock_ns() - tally_get(&tally->dry_since));
+}
+
+void tally_pop(struct tally *tally, uint32_t rows, uint64_t now)
+{
+    tally_set(&tally->dry_since, now);
+    atomic_fetch_sub_explicit(&tally->rows_queued, rows, memory_order_release);
 }
 
 void feed_work_add(struct feed_work *sum, const struct feed_work *more)
@@ -24,17 +46,24 @@ void feed_work_add(struct feed_work *sum, const struct feed_work *more)
     sum->read_bytes += more->read_bytes;
     sum->read_errors += more->read_errors;
     sum->read_busy_ns += more->read_busy_ns;
-    sum->read_samples += more->read_samples;
-    sum->read_samples_ns += more->read_samples_ns;
     sum->decoded += more->decoded;
     sum->decode_ns += more->decode_ns;
     sum->augment_ns += more->augment_ns;
     sum->finish_ns += more->finish_ns;
+    sum->dry_ns += more->dry_ns;
     sum->copy_ns += more->copy_ns;
     sum->slot_wait_ns += more->slot_wait_ns;
 }
 
-static struct feed_work work_of(const struct tally *tally, const uint64_t phases[PHASES_MAX])
+static uint64_t dry(const struct tally *tally, uint64_t now)
+{
+    uint64_t ns = tally_get(&tally->dry_ns), since = tally_get(&tally->dry_since);
+    bool lasts = tally_get(&tally->rows_queued) == 0 && since && since < now;
+    return lasts ? ns + (now - since) : ns;
+}
+
+static struct feed_work work_of(const struct tally *tally, uint64_t now,
+                                const uint64_t phases[PHASES_MAX])
 {
     return (struct feed_work){
         .samples = tally_get(&tally->samples),
@@ -42,12 +71,16 @@ static struct feed_work work_of(const struct tally *tally, const uint64_t phases
         .read_errors = tally_get(&tally->read_errors),
         .read_busy_ns =
             phases[FEED_RUNS] + phases[FEED_WAITS_STORAGE] + phases[FEED_WAITS_DESCRIPTOR],
-        .read_samples = tally_get(&tally->read_samples),
-        .read_samples_ns = tally_get(&tally->read_samples_ns),
+        .reads = {.at = tally_get(&tally->reads.at),
+                  .count = tally_get(&tally->reads.count),
+                  .samples = tally_get(&tally->reads.samples),
+                  .bytes = tally_get(&tally->reads.bytes),
+                  .busy_ns = tally_get(&tally->reads.busy_ns)},
         .decoded = tally_get(&tally->decoded),
         .decode_ns = tally_get(&tally->decode_ns),
         .augment_ns = tally_get(&tally->augment_ns),
         .finish_ns = tally_get(&tally->finish_ns),
+        .dry_ns = dry(tally, now),
         .slot_wait_ns = phases[FEED_WAITS_SLOT],
     };
 }
@@ -89,7 +122,7 @@ void feed_get_stats(struct feed *feed, struct feed_stats *out)
     struct phases_now reader;
     struct slots_count slots = slots_count(feed->slots);
     phases_read(&feed->tally.reader, now, &reader);
-    *out = (struct feed_stats){.work = work_of(&feed->tally, reader.ns),
+    *out = (struct feed_stats){.work = work_of(&feed->tally, now, reader.ns),
                                .wait = (enum feed_wait)reader.at,
                                .wait_since_ns = reader.since,
                                .ready = slots.by_state[SLOT_READY],

@@ -16,16 +16,24 @@ enum feed_wait {
     FEED_WAITS_DECODE, /* for a slot too, but no batch is ready: they are being filled */
 };
 
+/* As they were when the reader last had read something: what it reads at once may be a good part of
+ * a window. */
+struct feed_reads {
+    uint64_t at; /* clock_ns() */
+    uint64_t count, samples, bytes, busy_ns;
+};
+
 /* What its stages have done, and the time it took them. Where the reader fills small rows by itself
  * that is its own time. */
 struct feed_work {
     uint64_t samples; /* of complete batches */
     uint64_t read_bytes, read_errors;
     uint64_t read_busy_ns; /* the reader waited for neither slot, memory nor copies */
-    uint64_t read_samples, read_samples_ns; /* taken in; what was busy until the last of them */
-    uint64_t decoded;                       /* rows done */
+    struct feed_reads reads;
+    uint64_t decoded;               /* rows done */
     uint64_t decode_ns, augment_ns; /* workers' time on rows, and its part after decoding */
     uint64_t finish_ns;             /* workers' time to complete batches: replacement, packing */
+    uint64_t dry_ns;                /* no row was there to be decoded */
     uint64_t copy_ns;               /* copies to a GPU were under way */
     uint64_t slot_wait_ns;          /* the reader waited for a FREE slot */
 };
@@ -39,8 +47,8 @@ struct feed_stats {
     uint64_t shuffle_held, shuffle_target;
     uint64_t shuffle_bytes;
     uint64_t arena_bytes;
-    uint64_t bytes_queued;  /* asked of storage */
-    uint64_t rows_queued;   /* encoded rows waiting for a worker */
+    uint64_t bytes_queued;        /* asked of storage */
+    uint64_t rows_queued;         /* encoded rows waiting for a worker */
     uint32_t copies, copies_room; /* batches on their way to a GPU; 0 = it has none */
     enum feed_wait wait;
     uint64_t wait_since_ns; /* clock_ns() at which that began */

@@ -187,11 +187,12 @@ static void push(struct reader *reader, struct batch *batch, bool all)
         row->pushed = true;
         reader->items[count++] = row;
     }
-    tally_add(&reader->params.recipe->tally->rows_queued, count);
-    if (count && reader->fills)
+    if (count && reader->fills) {
         fill(reader, count);
-    else if (count)
+    } else if (count) {
+        tally_push(reader->params.recipe->tally, count);
         workers_push(reader->params.queue, reader->items, count);
+    }
 }
 
 static uint64_t bytes_of(const struct batch *batch)
@@ -384,7 +385,7 @@ static void *reader_main(void *context)
 {
     struct reader *reader = context;
     wait_start(reader);
-    phases_begin(&reader->params.recipe->tally->reader, FEED_RUNS);
+    tally_begin(reader->params.recipe->tally);
     while (take_news(reader)) {
         if (!find_step(reader)) {
             wait_news(reader);

@@ -160,7 +160,6 @@ static struct batch *batch_of(const void *row)
 
 void row_done(void **rows, uint32_t count)
 {
-    struct tally *tally = batch_of(rows[0])->recipe->tally;
     struct sample_refund refund = {0};
     for (uint32_t i = 0; i < count; i++) {
         struct row *row = rows[i];
@@ -168,7 +167,6 @@ void row_done(void **rows, uint32_t count)
         row->sample = NULL;
     }
     sample_give_refund(&refund);
-    tally_sub(&tally->rows_queued, count);
     for (uint32_t end, i = 0; i < count; i = end) {
         struct batch *batch = batch_of(rows[i]);
         for (end = i + 1; end < count && batch_of(rows[end]) == batch;)

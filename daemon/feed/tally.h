@@ -13,10 +13,14 @@ struct tally {
     _Atomic uint64_t samples, batches, bytes;
     _Atomic uint64_t bad, damaged, dropped;
     _Atomic uint64_t marks_used, marks_wrong, marks_kept;
-    _Atomic uint64_t read_bytes, read_errors, read_samples, read_samples_ns, bytes_queued;
+    _Atomic uint64_t read_bytes, read_errors, bytes_queued;
     _Atomic uint64_t decode_ns, augment_ns, decoded, finish_ns;
-    _Atomic uint64_t shuffle_held, shuffle_target, rows_queued;
-    struct phases reader; /* enum feed_wait: what it is at */
+    _Atomic uint64_t shuffle_held, shuffle_target;
+    _Atomic uint64_t rows_queued, dry_since, dry_ns; /* dry: none is */
+    struct phases reader;                            /* enum feed_wait: what it is at */
+    struct {                                         /* struct feed_reads */
+        _Atomic uint64_t at, count, samples, bytes, busy_ns;
+    } reads;
 };
 
 static inline void tally_add(_Atomic uint64_t *figure, uint64_t more)
@@ -45,7 +49,13 @@ static inline void tally_wait(struct tally *tally, enum feed_wait wait, const ch
     phases_enter(&tally->reader, wait, what);
 }
 
+/* Reader thread only: its time counts from now on. */
+void tally_begin(struct tally *tally);
 /* Reader thread only: so many samples have been taken in since the last call. */
 void tally_read(struct tally *tally, uint64_t samples);
+
+/* Rows come to be decoded, reader thread only; they are done, any thread. */
+void tally_push(struct tally *tally, uint32_t rows);
+void tally_pop(struct tally *tally, uint32_t rows, uint64_t now);
 
 #endif

@@ -84,6 +84,17 @@ def jpeg(width=64, height=48, seed=0, quality=85, mode="RGB", **options):
     return out.getvalue()
 
 
+def padded(picture, size):
+    """The same JPEG with comments, so that it has just so many bytes."""
+    lack = size - len(picture)
+    comments = b""
+    while lack > 0:
+        part = lack if lack <= 60000 else min(60000, lack - 4)
+        comments += b"\xff\xfe" + (part - 2).to_bytes(2, "big") + bytes(part - 4)
+        lack -= part
+    return picture[:2] + comments + picture[2:]
+
+
 def write_tar(path, members, fmt=tarfile.USTAR_FORMAT):
     """members: (name, bytes) in order."""
     with tarfile.open(path, "w", format=fmt) as tar:

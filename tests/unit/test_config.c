@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "config_yaml.h"
+#include "control/http.h"
 
 static struct config *parse(const char *text, struct error *err)
 {
@@ -273,6 +274,30 @@ START_TEST(sample_file)
 }
 END_TEST
 
+START_TEST(metrics)
+{
+    struct error err = {0};
+    char text[HTTP_ADDRESS_MAX];
+    if (!http_built()) {
+        ck_assert_ptr_null(parse("metrics: 127.0.0.1:1\n" FEED, &err));
+        ck_assert_ptr_nonnull(strstr(err.text, "built without libmicrohttpd"));
+        return;
+    }
+    struct config *config = good("metrics: 127.0.0.1:9475\n" FEED);
+    ck_assert_str_eq(http_address_text(&config->metrics, text), "127.0.0.1:9475");
+    config_free(config);
+    config = good("metrics: \"[::1]:0\"\n" FEED);
+    ck_assert_str_eq(http_address_text(&config->metrics, text), "[::1]:0");
+    config_free(config);
+    config = good(FEED);
+    ck_assert_uint_eq(config->metrics.size, 0);
+    config_free(config);
+    ck_assert_ptr_null(parse("metrics: 0.0.0.0:9475\n" FEED, &err));
+    ck_assert_ptr_nonnull(strstr(err.text, "F:1: metrics: \"0.0.0.0:9475\" is not on"));
+    ck_assert_ptr_null(parse("metrics: [1]\n" FEED, &err));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("config");
@@ -282,6 +307,7 @@ int main(void)
     tcase_add_test(tcase, everything);
     tcase_add_test(tcase, output_before_transform);
     tcase_add_loop_test(tcase, refusals, 0, sizeof wrong / sizeof *wrong);
+    tcase_add_test(tcase, metrics);
     tcase_add_test(tcase, numbers);
     tcase_add_test(tcase, sample_file);
     suite_add_tcase(suite, tcase);

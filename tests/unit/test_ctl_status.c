@@ -367,13 +367,21 @@ static const char *const feed_keys[] = {
     "marks_wrong",
     "marks_kept",
     "marks_bytes",
+    "batches",
+    "samples",
+    "bytes",
+    "wait_s",
+    "hold_s",
+    "wait_counts",
+    "causes",
+    "bad_limit_stops",
     "limiting_stage",
     "verdict",
 };
 static const char *const daemon_keys[] = {
     "pid",         "uptime_s",        "version",        "socket",      "workers", "memory_limit",
     "memory_used", "memory_orphaned", "device",         "clients",     "feeds",   "malformed_peers",
-    "refused",     "vacant",          "schema_version", "worker_cpus",
+    "refused",     "vacant",          "schema_version", "worker_cpus", "http",
 };
 static const char *const vacant_keys[] = {"feed",  "job",  "uid",  "rank",     "world",
                                           "epoch", "step", "lost", "vacant_s", "shared"};

@@ -179,8 +179,8 @@ START_TEST(test_records_are_read_once_an_epoch)
     /* 50 batches delivered, 4 filled ahead and one gathered; a block and a chunk taken in. More,
      * where others were ready before the loop looked. */
     uint64_t rows = 20 * rig->nbatches;
-    ck_assert_uint_ge(stats.work.read_samples, rows);
-    ck_assert_uint_le(stats.work.read_samples, rows + 5 * 20 + 2 * 200);
+    ck_assert_uint_ge(stats.work.reads.samples, rows);
+    ck_assert_uint_le(stats.work.reads.samples, rows + 5 * 20 + 2 * 200);
     ck_assert_uint_gt(stats.shuffle_target, 0);
     ck_assert_uint_eq(stats.shuffle_held, stats.shuffle_target);
     ck_assert_uint_ge(stats.work.decoded, 1000);

@@ -39,9 +39,8 @@ START_TEST(rates_over_one_second)
     take(T0 + 600 * MS, 250 * MS, 32);
     stats.work = (struct feed_work){
         .samples = 64,
-        .read_samples = 128, /* took half a second */
-        .read_samples_ns = 500 * MS,
-        .read_busy_ns = 600 * MS, /* and more is being read */
+        .reads = {.samples = 128, .busy_ns = 500 * MS, .at = T0 + 900 * MS},
+        .read_busy_ns = 600 * MS, /* more is being read */
         .read_bytes = 1 << 20,
         .decode_ns = 1500 * MS, /* 1.5 workers, */
         .augment_ns = 500 * MS, /* a third of it augments */
@@ -143,9 +142,8 @@ START_TEST(stalls_have_length_and_cause)
     stats.wait = FEED_RUNS;
     ck_assert_int_eq(gauge_last_cause(&gauge, T0 + 8 * MS, &stats), GAUGE_STORAGE);
     gauge_wait(&gauge, T0 + 10 * MS, &stats);
-    take(T0 + 11 * MS, MS, 1); /* a millisecond is none */
-    take(T0 + 20 * MS, 5 * MS,
-               1); /* the batch was there: it never said that it waits */
+    take(T0 + 11 * MS, MS, 1);     /* a millisecond is none */
+    take(T0 + 20 * MS, 5 * MS, 1); /* the batch was there: it never said that it waits */
     ck_assert_uint_eq(gauge.stalls, 1);
 }
 END_TEST
@@ -159,6 +157,19 @@ START_TEST(cause_of_a_long_stall_is_the_latest)
     gauge_look(&gauge, T0 + CLOCK_SECOND, &stats);
     take(T0 + 2 * CLOCK_SECOND, 2 * CLOCK_SECOND, 1);
     ck_assert_str_eq(gauge_cause_name(gauge.last_cause), "memory_limit");
+}
+END_TEST
+
+START_TEST(rows_behind_storage)
+{
+    stats.rows_queued = 3;
+    stats.work.dry_ns = 150 * MS;
+    gauge_wait(&gauge, T0 + CLOCK_SECOND, &stats);
+    ck_assert_int_eq(gauge.cause_now, GAUGE_STORAGE);
+    take(T0 + 1010 * MS, 10 * MS, 1);
+    stats.work.slot_wait_ns = 300 * MS; /* no, the slots are full */
+    gauge_wait(&gauge, T0 + 2 * CLOCK_SECOND, &stats);
+    ck_assert_int_eq(gauge.cause_now, GAUGE_DECODE);
 }
 END_TEST
 
@@ -186,16 +197,24 @@ END_TEST
 START_TEST(slots_held_up_by_the_trainer_or_by_decoding)
 {
     stats.work.slot_wait_ns = 600 * MS;
+    stats.work.dry_ns = 700 * MS;
     take(T0 + 1000 * MS, 100 * MS, 1);
     gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
-    near(gauge_held_up(rates.slot_wait_share, rates.wait_share),
+    near(gauge_held_up(&rates, rates.wait_share),
          0.6); /* it waited for little: it held them */
     setup();
     stats.work.slot_wait_ns = 600 * MS;
+    stats.work.dry_ns = 700 * MS;
     take(T0 + 1000 * MS, 900 * MS, 1);
     gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
-    near(gauge_held_up(rates.slot_wait_share, rates.wait_share),
+    near(gauge_held_up(&rates, rates.wait_share),
          0.1); /* it waited most of the time */
+    setup();
+    stats.work.slot_wait_ns = 600 * MS;
+    stats.work.dry_ns = 50 * MS; /* the workers were at it */
+    take(T0 + 1000 * MS, 100 * MS, 1);
+    gauge_rates(&gauge, T0 + 1000 * MS, &stats, &rates);
+    near(gauge_held_up(&rates, rates.wait_share), 0.05);
 }
 END_TEST
 
@@ -282,6 +301,7 @@ int main(void)
     tcase_add_test(test, a_stall_that_lasts_has_a_cause);
     tcase_add_test(test, stalls_have_length_and_cause);
     tcase_add_test(test, cause_of_a_long_stall_is_the_latest);
+    tcase_add_test(test, rows_behind_storage);
     tcase_add_test(test, causes);
     tcase_add_test(test, slots_held_up_by_the_trainer_or_by_decoding);
     tcase_add_test(test, idle_window_keeps_the_limits_of_the_run);

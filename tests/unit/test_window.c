@@ -10,23 +10,27 @@
 static struct window window;
 static struct window_point counters;
 static struct window_rates rates;
+static uint64_t last;
 
 static void setup(void)
 {
     counters = (struct window_point){.at = T0};
+    window = (struct window){0};
     window_begin(&window, &counters);
+    last = T0;
 }
 
 /* A batch of 32 samples is taken after a wait; the rest of the step it is held. */
 static void take(uint64_t at, uint64_t wait_ns)
 {
-    counters.at = at;
+    uint64_t own_ns = at - last > wait_ns ? at - last - wait_ns : 0;
+    counters.at = last = at;
     counters.samples += 32;
     counters.batches++;
     counters.wait_ns += wait_ns;
     counters.work.decoded += 32;
     counters.work.decode_ns += 64 * MS;
-    if (window_due(&window, at))
+    if (window_take(&window, at, own_ns))
         window_note(&window, &counters);
 }
 
@@ -76,11 +80,27 @@ START_TEST(several_at_a_time)
 }
 END_TEST
 
+/* It waits for each of them: 700 ms and 900 ms, then works on both for 400 ms. */
+START_TEST(several_that_are_waited_for)
+{
+    uint64_t at = T0 + 10 * MS;
+    for (unsigned n = 0; n < 10; n++) {
+        take(at += 1100 * MS, 700 * MS);
+        take(at += 900 * MS, 900 * MS);
+        for (unsigned part = 0; n > 4 && part < 10; part++) {
+            look(at + part * 100 * MS);
+            near(rates.samples_per_s, 32, 1e-3);
+            near(rates.wait_share, 0.8, 1e-3);
+            near(rates.compute_limit, 160, 1e-3);
+        }
+    }
+}
+END_TEST
+
 START_TEST(one_that_stops)
 {
     for (unsigned n = 0; n <= 100; n++)
         take(T0 + n * 100 * MS, 0);
-    uint64_t last = T0 + 10 * CLOCK_SECOND;
     look(last + 100 * MS);
     near(rates.samples_per_s, 320, 1e-3);
     double before = rates.samples_per_s;
@@ -136,6 +156,7 @@ int main(void)
     tcase_add_checked_fixture(test, setup, NULL);
     tcase_add_loop_test(test, steps_of_any_length, 0, 11);
     tcase_add_test(test, several_at_a_time);
+    tcase_add_test(test, several_that_are_waited_for);
     tcase_add_test(test, one_that_stops);
     tcase_add_test(test, one_that_becomes_slow);
     tcase_add_test(test, the_begin_is_left_out);
