@@ -50,7 +50,6 @@ int ctl_mix(const struct ctl *ctl);
 int ctl_batch(const struct ctl *ctl);
 int ctl_find(const struct ctl *ctl);
 int ctl_gpu(const struct ctl *ctl);
-int ctl_write_report(const struct ctl *ctl);
 
 #define CTL_FORMAT(text, first) __attribute__((format(printf, text, first)))
 /* Prints "dataloadctl: <text>" escaped to err and returns code. */

@@ -8,6 +8,7 @@
 int ctl_page_get(const struct ctl *ctl, const char *program, const char *name, char **text,
                  size_t *size);
 
-int ctl_metrics(const struct ctl *ctl); /* the verb */
+int ctl_metrics(const struct ctl *ctl); /* the verbs that show it */
+int ctl_write_report(const struct ctl *ctl);
 
 #endif
