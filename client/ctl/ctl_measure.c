@@ -150,6 +150,7 @@ static void measure_input(struct ctl_link *link, const struct figures *figures,
         ctl_reply_free(&reply);
     }
     link->progress = NULL;
+    link->context = NULL;
     ctl_bench_end(&it->bench);
 }
 
