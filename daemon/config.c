@@ -11,8 +11,8 @@
 #include "base/system.h"
 #include "config_feed.h"
 #include "config_yaml.h"
-#include "feed/workers.h"
 #include "control/http.h"
+#include "feed/workers.h"
 #include "proto/limits.h"
 
 #define CONFIG_SIZE_MAX (4U << 20)

@@ -451,8 +451,8 @@ void status_reply(struct session *session, uint64_t id)
     status_free(status);
 }
 
-/* Message by message, so that as many clients as there is room for are in it; feeds go first. Returns
- * how many clients are not. */
+/* Message by message, so that as many clients as there is room for are in it; feeds go first.
+ * Returns how many clients are not. */
 static uint64_t keep(struct heartbeat *heartbeat, const Dlp__StatusReply *whole)
 {
     uint64_t left_out = 0;
