@@ -138,6 +138,11 @@ void autoscale_welcome(struct autoscale *autoscale)
         set(autoscale, governor_welcome(&autoscale->governor, &autoscale->input));
 }
 
+unsigned autoscale_cpus(const struct autoscale *autoscale)
+{
+    return headroom_cpus(autoscale->headroom);
+}
+
 unsigned autoscale_most(const struct autoscale *autoscale)
 {
     const struct control_options *options = &autoscale->control->options;

@@ -13,6 +13,7 @@ void autoscale_tick(struct autoscale *autoscale, uint64_t now);
 /* A stream begins: what it needs is not known, and its first batches are waited for. */
 void autoscale_welcome(struct autoscale *autoscale);
 
+unsigned autoscale_cpus(const struct autoscale *autoscale); /* that we may use */
 unsigned autoscale_most(const struct autoscale *autoscale); /* workers that there may be */
 /* Why there are as many as there are; empty: the configuration says so. */
 const char *autoscale_why(const struct autoscale *autoscale);

@@ -1,6 +1,7 @@
 #include "control/census.h"
 
 #include "base/mem.h"
+#include "control/autoscale.h"
 #include "control/session.h"
 
 static bool worth_showing(const struct session *session)
@@ -54,7 +55,8 @@ void census_take(struct census *census, const struct control *control)
         sessions += worth_showing(s);
     *census = (struct census){.control = control, .now = clock_ns()};
     census->workers = workers_threads(control->options.workers);
-    census->cpus = control->cpus;
+    census->cpus = autoscale_cpus(control->autoscale);
+    census->throttled_share = autoscale_throttled(control->autoscale);
     census->views = mem_array(sessions + 1, sizeof *census->views);
     for (const struct session *s = control->sessions; s; s = s->next) {
         if (!worth_showing(s))

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/system.h"
 #include "base/trace.h"
 #include "control/admit.h"
 #include "control/autoscale.h"
@@ -141,7 +140,6 @@ struct control *control_new(const struct control_options *options)
     control->options = *options;
     control->started = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
-    control->cpus = system_cpus();
     control->totals = mem_array(options->nfeeds, sizeof *control->totals);
     control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);
     control->badlist = badlist_new(BADLIST_MAX);

@@ -11,9 +11,9 @@
 #include "base/budget.h"
 #include "base/mailbox.h"
 #include "control/badlist.h"
+#include "control/control_options.h"
 #include "control/datasets.h"
 #include "control/errands.h"
-#include "control/http_address.h"
 #include "control/jobs.h"
 #include "control/stages.h"
 #include "control/takings.h"
@@ -23,34 +23,6 @@
 #include "feed/feed_stats.h"
 #include "feed/workers.h"
 #include "proto/errors.h"
-
-struct heartbeat;
-
-/* All borrowed; they outlive the control. */
-struct control_options {
-    uv_loop_t *loop;
-    struct mailbox *mailbox;
-    struct budget *budget;
-    struct orphans *orphans;
-    struct uploaders *uploaders;
-    struct workers *workers;
-    bool workers_auto;    /* they set their number themselves, */
-    unsigned workers_max; /* up to so many; 0 = as there are CPUs */
-    struct feed_spec *const *feeds;
-    uint32_t nfeeds;
-    uint64_t client_memory; /* bytes of one client */
-    unsigned clients;       /* attached at once, at most */
-    unsigned job_linger;    /* seconds */
-    const char *cache_dir;  /* NULL = nothing is kept */
-    uint64_t cache_bytes;
-    bool cache_marks; /* of JPEGs are kept */
-    unsigned threads; /* for indexing */
-    const char *socket_path;
-    const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
-    const struct gpus *gpus;
-    struct http_address metrics; /* of the HTTP port; size 0 = none */
-    struct heartbeat *heartbeat; /* NULL: no counters file is kept */
-};
 
 struct control_totals { /* of a feed: what its past clients have counted */
     uint64_t bad, damaged, skipped, lag_detached;
@@ -86,7 +58,6 @@ struct control {
     uint64_t promised;  /* bytes that the groups will take */
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
-    unsigned cpus;      /* that we may use */
     uint64_t malformed, refused;
     uint64_t attachments;               /* ever */
     uint64_t refusals[DLP_ERROR_CODES]; /* of those refused */

@@ -4,13 +4,12 @@
  *   NEW -> GREETED -> ATTACHING -> STREAMING -> CLOSING -> GREETED
  *                        \-> GREETED (refused)
  *
- * From any state session_end gives back everything: the rank at once, memory as soon as the threads
- * of its feed have ended. */
+ * session_end, in any state, gives back all: the rank at once, memory when its feed's threads end.
+ */
 #ifndef SESSION_H
 #define SESSION_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "control/access.h"

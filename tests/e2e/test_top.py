@@ -66,13 +66,9 @@ class Top(Case):
         self.assertEqual(max(map(len, page.splitlines())) <= 80, True)
         self.assertIn(f"pid {self.daemon.pid}", page.splitlines()[0])
         page = self.shows("first  2 clients", "second  2 clients") if "more feed" not in page else page
-        status = self.status()
-        if status["feeds"][0].get("stages"):
-            self.press("Tab")
-            self.press("Tab")
-            self.shows(*STAGES, "trainer")
-            if self.ctl("advise", check=False).returncode != 64:
-                self.shows("limit")
+        self.press("Tab")
+        self.press("Tab")
+        self.shows(*STAGES, "trainer", "limit")
         pids = sorted(trainer.pid for trainer in trainers)
         self.press("p")
         wait_for("the order by pid", lambda: self.pids() == pids[: len(self.pids())] and self.pids())
