@@ -45,6 +45,7 @@ cp -n /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 rm -rf "$root/debs"
 mkdir "$root/debs"
 cp "$work"/first/*.deb tests/package/in_root.sh "$root/debs/"
+# shellcheck disable=SC2016
 unshare --mount --pid --fork bash -c '
     root=$1
     mount --bind "$root" "$root" && mount --make-rprivate "$root"
