@@ -14,7 +14,7 @@ endfunction()
 
 # Manual pages, the service's units and its configuration. Units name /usr/bin, so they are installed with that
 # prefix only; others get the sample configuration to read.
-foreach(page daemon:dataloadd.8 daemon:dataloadd.yaml.5 tools:dataloadctl.1 tools:dataload-pack.1)
+foreach(page daemon:dataloadd.8 daemon:dataloadd.yaml.5 development:libdataload.3 tools:dataloadctl.1 tools:dataload-pack.1)
     string(REGEX MATCH "^[a-z]+" component "${page}")
     string(REGEX REPLACE "^[a-z]+:" "" manual "${page}")
     string(REGEX MATCH "[0-9]$" section "${manual}")
