@@ -6,12 +6,12 @@ file(RELATIVE_PATH pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefi
 configure_file("${CMAKE_CURRENT_SOURCE_DIR}/dataload.pc.in" dataload.pc @ONLY)
 write_basic_package_version_file(dataloadConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
-install(TARGETS dataload EXPORT dataload COMPONENT client
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT client)
-install(FILES dataload.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT client)
+install(TARGETS dataload EXPORT dataload
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT development)
+install(FILES dataload.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development)
 install(EXPORT dataload FILE dataloadConfig.cmake NAMESPACE dataload::
-    DESTINATION "${package_dir}" COMPONENT client)
+    DESTINATION "${package_dir}" COMPONENT development)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/dataloadConfigVersion.cmake"
-    DESTINATION "${package_dir}" COMPONENT client)
+    DESTINATION "${package_dir}" COMPONENT development)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/dataload.pc"
-    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT client)
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)

@@ -11,8 +11,10 @@ fail() {
     exit 1
 }
 
-"$cmake" --install "$build" --component client --prefix "$work/first" >"$work/log" ||
-    fail "install: $(cat "$work/log")"
+for component in library development; do
+    "$cmake" --install "$build" --component $component --prefix "$work/first" >"$work/log" ||
+        fail "install: $(cat "$work/log")"
+done
 mv "$work/first" "$work/moved"
 tree=$work/moved
 for file in include/dataload.h "$libdir/libdataload.so" "$libdir/libdataload.so.0" \

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Runs in the system that boot.sh boots.
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive
+packages=(dataloadd dataloadctl libdataload0 libdataload-dev python3-dataload)
+
+fail() {
+    echo "FAILED: $*"
+    systemctl --no-pager status dataloadd.service dataloadd.socket || true
+    journalctl --no-pager -n 12 -u dataloadd || true
+    exit 1
+}
+
+# as USER COMMAND...
+as() {
+    local user=$1
+    shift
+    setpriv --reuid "$user" --regid "$user" --init-groups env HOME="/home/$user" "$@"
+}
+
+# until_true SECONDS COMMAND...
+until_true() {
+    local tries=$(($1 * 10))
+    shift
+    for _ in $(seq $tries); do
+        "$@" >/dev/null 2>&1 && return
+        sleep 0.1
+    done
+    fail "after $((tries / 10)) s still not: $*"
+}
+
+pid() {
+    systemctl show --value -p MainPID dataloadd
+}
+
+# goes_on WHAT: the trainer has taken more batches than before.
+goes_on() {
+    local before
+    before=$(cat /tmp/steps)
+    until_true 20 bash -c "[ \$(cat /tmp/steps) -gt $((before + 5)) ]"
+    echo "$1: the trainer goes on after step $before"
+}
+
+dpkg -i /debs/*.deb >/tmp/install.log 2>&1 || { tail /tmp/install.log; fail "dpkg -i"; }
+systemctl is-active --quiet dataloadd.socket || fail "the socket is not active after the installation"
+until_true 10 systemctl is-active --quiet dataloadd.service
+echo "installed and running"
+stat -c '%n %U:%G %a' /run/dataloadd/control.sock /etc/dataloadd/dataloadd.yaml /var/lib/dataloadd /var/cache/dataloadd
+
+useradd alice -G dataload
+useradd mallory
+dataload-pack sample /var/lib/dataloadd/sample >/dev/null 2>&1
+chmod -R a+rX /var/lib/dataloadd
+as alice dataloadctl status >/dev/null || fail "alice, of the group, gets no status"
+code=0
+as mallory dataloadctl status 2>/tmp/said || code=$?
+[ $code = 77 ] || fail "mallory, not of the group: exit code $code instead of 77"
+echo "refused: $(cat /tmp/said)"
+
+cat >/tmp/train.py <<'PYTHON'
+import dataload, os
+loader = dataload.Loader("sample", batch_size=8, as_="numpy", job="boot")
+taken = 0
+while True:
+    for batch in loader:
+        taken += 1
+        with open("/tmp/steps.new", "w") as file:
+            file.write(str(taken))
+        os.rename("/tmp/steps.new", "/tmp/steps")
+PYTHON
+echo 0 >/tmp/steps
+chmod 777 /tmp
+as alice python3 /tmp/train.py >/tmp/trainer.log 2>&1 &
+until_true 20 test -s /tmp/steps
+goes_on "serving"
+systemctl restart dataloadd || fail "restart"
+goes_on "restarted"
+former=$(pid)
+kill -9 "$former"
+until_true 10 bash -c "pid=\$(systemctl show --value -p MainPID dataloadd); [ \$pid != 0 ] && [ \$pid != $former ]"
+goes_on "killed"
+former=$(pid)
+dpkg -i /debs/*.deb >/tmp/upgrade.log 2>&1 || fail "upgrade"
+[ "$(pid)" != "$former" ] || fail "the upgrade has not restarted the service"
+goes_on "upgraded"
+pkill -f train.py
+wait || true
+grep -v Terminated /tmp/trainer.log && { cat /tmp/trainer.log; fail "the trainer has complained"; }
+
+cp /etc/dataloadd/dataloadd.yaml /tmp/good.yaml
+echo "feedz: []" >>/etc/dataloadd/dataloadd.yaml
+systemctl restart dataloadd && fail "a wrong configuration starts"
+for _ in $(seq 20); do # trainers that want to reconnect
+    as alice dataloadctl ping >/dev/null 2>&1 || true
+    sleep 0.1
+done
+starts=$(journalctl -u dataloadd -o cat | grep -c feedz)
+echo "$starts starts with a wrong configuration under 20 connections"
+[ "$starts" -lt 10 ] || fail "a wrong configuration is tried again and again"
+echo "wrong configuration: exit status $(systemctl show --value -p ExecMainStatus dataloadd)," \
+    "$(systemctl show --value -p NRestarts dataloadd) more tries"
+[ "$(systemctl show --value -p ExecMainStatus dataloadd)" = 78 ] || fail "exit status of a wrong configuration"
+[ "$(systemctl show --value -p NRestarts dataloadd)" = 0 ] || fail "a wrong configuration loops"
+journalctl --no-pager -u dataloadd -o cat | grep -m1 feedz
+cp /tmp/good.yaml /etc/dataloadd/dataloadd.yaml
+systemctl restart dataloadd || fail "restart with the configuration mended"
+until_true 10 as alice dataloadctl ping
+systemd-analyze --no-pager security dataloadd.service | tail -n 1
+
+begun=$(date +%s%N)
+systemctl stop dataloadd.service
+echo "stopped in $((($(date +%s%N) - begun) / 1000000)) ms"
+systemctl start dataloadd.service
+dpkg --remove "${packages[@]}" >/tmp/remove.log 2>&1 || { tail /tmp/remove.log; fail "remove"; }
+systemctl is-active --quiet dataloadd.service && fail "the service runs after its removal"
+[ -e /etc/dataloadd/dataloadd.yaml ] || fail "the configuration went with a removal"
+rm -rf /var/lib/dataloadd/sample
+dpkg --purge "${packages[@]}" >/tmp/purge.log 2>&1 || { tail /tmp/purge.log; fail "purge"; }
+left=$(find / -xdev \( -path /proc -o -path /tmp -o -path /sys \) -prune -o -iname '*dataload*' -not -path '/debs/*' -print)
+[ -z "$left" ] || fail "left after purging: $left"
+echo "all is as it should be"
