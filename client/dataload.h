@@ -154,7 +154,8 @@ DATALOAD_API void dataload_detach(dataload *handle);
  * all slots), -EBADMSG (bad_samples: fail; the next call goes on), -EINTR (a signal handler of the
  * caller ran). These end the attachment: -ECONNRESET (the daemon has gone for longer than
  * reconnect_ms), -ESTALE (it has come back with another plan; or the group of a feed with lag:
- * detach has gone on without this trainer), -ECANCELED (bad_limit), -EPROTO. Steps follow each
+ * detach has gone on without this trainer), -ECANCELED (bad_limit), -ECONNABORTED
+ * (dataloadctl detach has ended the job), -EPROTO. Steps follow each
  * other, but for a feed with lag: skip: what a trainer is too slow for passes it by
  * (dataload_stats.skipped), also the rest of an epoch, which still ends by one DATALOAD_EPOCH_END.
  */

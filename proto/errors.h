@@ -26,7 +26,9 @@
     X(19, INTERNAL,      EIO,          "internal error") \
     X(20, SHARED,        EBUSY,        "other trainers read the same batches") \
     X(21, LAGGED,        ESTALE,       "the other members of the group go on without it") \
-    X(22, GPU,           ENODEV,       "batches cannot be put on this GPU")
+    X(22, GPU,           ENODEV,       "batches cannot be put on this GPU") \
+    X(30, DETACHED,      ECONNABORTED, "the job was ended from outside") \
+    X(31, NO_SUCH_JOB,   ENOENT,       "no such job")
 /* clang-format on */
 
 enum dlp_error {

@@ -24,12 +24,12 @@ enum ctl_exit {
 /* The command line and where output goes. Negative numbers: not given. */
 struct ctl {
     FILE *out, *err;
-    const char *socket; /* NULL: looked for */
-    const char *feed;   /* the verb's argument, may be NULL */
-    const char *file;   /* --out */
-    const char *key;    /* the second argument of find */
-    const char *token;  /* --token */
-    const char *gpu;    /* --release */
+    const char *socket;    /* NULL: looked for */
+    const char *feed;      /* the verb's argument, may be NULL */
+    const char *file;      /* --out */
+    const char *key;       /* the second argument of find */
+    const char *token;     /* --token */
+    const char *gpu, *job; /* --release, --job */
     bool json, headers;
     int64_t world, rank, batch, seed, epoch, epochs, step, count;
     double watch, seconds;

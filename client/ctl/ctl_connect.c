@@ -62,6 +62,7 @@ int ctl_exit_of_wire(unsigned code)
 {
     switch (code) {
     case DLP_ERROR_NO_SUCH_FEED:
+    case DLP_ERROR_NO_SUCH_JOB:
     case DLP_ERROR_NOT_ATTACHED:
         return CTL_NOT_FOUND;
     case DLP_ERROR_NOT_PERMITTED:

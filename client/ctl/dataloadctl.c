@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_admin.h"
 #include "client/ctl/ctl_json.h"
 #include "client/dataload.h"
 #include "proto/frames.h"
@@ -25,6 +25,8 @@ enum {
     OPT_RANK,
     OPT_TOKEN,
     OPT_RELEASE,
+    OPT_JOB,
+    OPT_FEED,
     OPT_HELP = 'h',
     OPT_COUNT = 'n'
 };
@@ -81,6 +83,7 @@ static const struct verb {
      {OPT_WORLD, OPT_BATCH, OPT_SEED, OPT_EPOCH, OPT_TOKEN, OPT_EPOCHS},
      0},
     {"gpu", ctl_gpu, NO_FEED, {OPT_RELEASE}, 0},
+    {"detach", ctl_detach, NO_FEED, {OPT_JOB, OPT_FEED}, OPT_JOB},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -105,6 +108,8 @@ static const struct argp_option options[] = {
      "slices, token, mix, batch, find: the resume token that the job began from", 1},
     {"step", OPT_STEP, "T", 0, "token: before this step; batch: of this step", 1},
     {"release", OPT_RELEASE, "UUID", 0, "gpu: the daemon lets go of this one", 1},
+    {"job", OPT_JOB, "JOB", 0, "detach: this job, or those that begin so, JOB*", 1},
+    {"feed", OPT_FEED, "FEED", 0, "detach: only its trainers of this feed", 1},
     {NULL, OPT_HELP, NULL, OPTION_HIDDEN, "Print this help", -1},
     {0},
 };
@@ -241,6 +246,12 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
     case OPT_RELEASE:
         ctl->gpu = arg;
         return 0;
+    case OPT_JOB:
+        ctl->job = arg;
+        return 0;
+    case OPT_FEED:
+        ctl->feed = arg;
+        return 0;
     case OPT_RANK:
         ctl->rank = whole(state, key, arg, 0, DLP_WORLD_MAX - 1);
         return 0;
@@ -305,6 +316,7 @@ int main(int argc, char **argv)
                "  batch FEED --step T   the records of a batch; --out: its pictures\n"
                "  find FEED KEY         the steps in which a record is seen\n"
                "  gpu                   the GPUs of the node\n"
+               "  detach --job JOB      end a job for its trainers\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"
                "Exit status: 0 fine, 3 not running, 4 no such feed or client, 64 usage, "

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -86,6 +87,11 @@ static bool contains(const uint32_t *list, uint32_t count, uint32_t id)
 static bool group_allowed(const struct feed_spec *spec, gid_t gid)
 {
     return gid != overflow_gid() && contains(spec->groups, spec->ngroups, gid);
+}
+
+bool access_admin(const struct access_peer *peer)
+{
+    return peer->uid == 0 || peer->uid == geteuid();
 }
 
 bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "control/admit.h"
 #include "control/conn.h"
+#include "control/evict.h"
 #include "control/group.h"
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
@@ -74,6 +75,7 @@ static void on_tick(uv_timer_t *timer)
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
         next = s->next;
+        evict_tick(s, now);
         if (s->inquiry)
             inquiry_tick(s->inquiry);
         if (s->admit) {

@@ -7,6 +7,7 @@
 #include "control/admit.h"
 #include "control/bad_reply.h"
 #include "control/control.h"
+#include "control/evict.h"
 #include "control/feeds.h"
 #include "control/find_reply.h"
 #include "control/gpu_reply.h"
@@ -227,6 +228,14 @@ static bool gpu(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool evict(struct session *session, const Dlp__Envelope *env)
+{
+    const Dlp__EvictRequest *message = env->evict_request;
+    if (!*message->feed || check_name(session, env->id, "feed", message->feed))
+        evict_reply(session, env->id, message);
+    return true;
+}
+
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
@@ -257,6 +266,7 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_ROWS_REQUEST] = {GREETED_STATES, rows},
     [DLP__ENVELOPE__BODY_FIND_REQUEST] = {GREETED_STATES, find},
     [DLP__ENVELOPE__BODY_GPU_REQUEST] = {GREETED_STATES, gpu},
+    [DLP__ENVELOPE__BODY_EVICT_REQUEST] = {GREETED_STATES, evict},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)

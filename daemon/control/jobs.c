@@ -54,9 +54,9 @@ static void remove_job(struct jobs *jobs, struct job *job)
 static struct job *find_job(const struct jobs *jobs, const struct job_want *want)
 {
     struct job *job = jobs->first;
-    while (job && ((job->uid != want->uid && !want->shared) || job->shared != want->shared ||
-                   job->probe != want->probe || strcmp(job->feed, want->feed) != 0 ||
-                   strcmp(job->name, want->name) != 0))
+    while (job && (job->ended || (job->uid != want->uid && !want->shared) ||
+                   job->shared != want->shared || job->probe != want->probe ||
+                   strcmp(job->feed, want->feed) != 0 || strcmp(job->name, want->name) != 0))
         job = job->next;
     return job;
 }
@@ -312,7 +312,7 @@ void jobs_release(struct jobs *jobs, struct job *job, uint32_t rank, uint64_t no
     if (--job->nclaims)
         return;
     job->empty_since = now;
-    if (!job->begun || job->probe)
+    if (!job->begun || job->probe || job->ended)
         remove_job(jobs, job);
     else
         limit_lingering(jobs);
@@ -343,6 +343,22 @@ bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place)
         return false;
     *place = found->place;
     return true;
+}
+
+uint32_t jobs_end(struct jobs *jobs, bool (*which)(void *context, const struct job *job),
+                  void *context)
+{
+    uint32_t count = 0;
+    for (struct job *job = jobs->first, *next; job; job = next) {
+        next = job->next;
+        if (job->ended || !which(context, job))
+            continue;
+        count++;
+        job->ended = true;
+        if (!job->nclaims)
+            remove_job(jobs, job);
+    }
+    return count;
 }
 
 void jobs_expire(struct jobs *jobs, uint64_t now)

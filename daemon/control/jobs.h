@@ -53,6 +53,7 @@ struct job {
     uint64_t empty_since; /* ns; 0 = it has clients */
     bool begun;           /* a client has been served */
     bool rebuilt;         /* from a reconnect: which ranks it has served is not known */
+    bool ended;           /* nobody finds it any more; it goes with its last claim */
     bool follows;         /* it starts after what the ranks of its run before had released */
     uint64_t mix_checked; /* control/mix_watch.h: the last epoch looked at, + 1 */
     char *mix_note;       /* of it; NULL = well mixed */
@@ -98,6 +99,10 @@ void jobs_served(struct job *job, uint32_t rank);
 void jobs_stands(struct job *job, uint32_t rank, struct job_place place, bool rowless);
 /* That place; false when the rank has not been served since the job's start. */
 bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place);
+/* Ends all jobs that `which` picks: those without clients at once, the others, which nobody can
+ * join any more, with their last claim. How many. */
+uint32_t jobs_end(struct jobs *jobs, bool (*which)(void *context, const struct job *job),
+                  void *context);
 /* Ends jobs whose time after the last client is over. */
 void jobs_expire(struct jobs *jobs, uint64_t now);
 const char *jobs_word(bool shared); /* what users call it: "job", "group" */

@@ -186,6 +186,7 @@ static void leave(struct session *session, uint64_t id, const char *why)
 {
     log_leave(session, why);
     session->detach_id = id;
+    session->evict_by = 0;
     bool others = group_leave(session);
     session->state = SESSION_CLOSING;
     if (others)
@@ -200,14 +201,28 @@ static bool holds_any(const struct session *session)
     return false;
 }
 
+static const char *cast_off_why(const struct session *session)
+{
+    if (session->evict_by)
+        return "detached from outside";
+    return session->gpu_lost ? "detached because its GPU is lost"
+                             : "detached because it lagged behind its group";
+}
+
+void session_cast_off(struct session *session)
+{
+    session->cast_off = true;
+    loan_pass_by(session);
+    if (!holds_any(session))
+        leave(session, 0, cast_off_why(session));
+}
+
 void session_release(struct session *session, uint64_t id, const Dlp__Release *release)
 {
     if (!loan_release(session, release->slot, release->generation)) {
         gauge_release(&session->gauge, clock_ns());
         if (session->cast_off && !holds_any(session))
-            leave(session, 0,
-                  session->gpu_lost ? "detached because its GPU is lost"
-                                    : "detached because it lagged behind its group");
+            leave(session, 0, cast_off_why(session));
         return;
     }
     session_refuse_format(session, id, DLP_ERROR_BAD_RELEASE,

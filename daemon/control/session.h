@@ -33,6 +33,7 @@ struct session_sink {
     void (*send)(void *context, const Dlp__Envelope *env, const int *fds, size_t nfds);
     void *context;
     void (*more)(void *context); /* fetches by inquiry_continue; NULL: all at once */
+    void (*close)(void *context, const char *why); /* soon; NULL: it does not */
 };
 
 struct session {
@@ -57,6 +58,7 @@ struct session {
     char started[PLACE_WORDS_MAX]; /* where it began and why; "" until it streams */
     uint64_t attached;             /* ns */
     uint64_t number;               /* of this attachment, of all since the daemon's start */
+    uint64_t evict_by;             /* ns: has to have gone then; 0 = stays */
     struct admit *admit;
     uint8_t gpu[UPLOADERS_UUID]; /* that it asks for */
     int port;                    /* of its group's feed that it has entered; -1 = none */
@@ -109,6 +111,7 @@ void session_announce(struct session *session, const struct feed_batch *batch,
                       const char *failure);     /* NULL: the batch is there */
 void session_unmapped(struct session *session); /* it maps nothing by a handle any more */
 void session_tell_members(struct session *session);
+void session_cast_off(struct session *session); /* gets no more; leaves once it holds nothing */
 /* Nothing is left of the group that it was the last to leave. */
 void session_left(struct session *session);
 /* Frees the session if the peer is gone and nothing works for it any more. */

@@ -473,6 +473,35 @@ START_TEST(a_refused_last_changes_nothing)
 }
 END_TEST
 
+static bool is_named(void *name, const struct job *it)
+{
+    return strcmp(it->name, name) == 0;
+}
+
+START_TEST(an_ended_job_goes_with_its_last_claim)
+{
+    ck_assert_int_eq(claim(ranked(1, 0, 2)), 0);
+    struct job *old = job;
+    jobs_served(old, 0);
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "another"), 0);
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 1);
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 0);
+    ck_assert_int_eq(claim(ranked(2, 0, 3)), 0); /* of the same name */
+    ck_assert_ptr_ne(job, old);
+    jobs_release(jobs, old, 0, T0 + 1);
+    ck_assert_ptr_eq(jobs_first(jobs), job);
+    ck_assert_ptr_null(job->next);
+}
+END_TEST
+
+START_TEST(an_ended_job_without_clients_goes_at_once)
+{
+    two_left((struct job_place){2, 7}, (struct job_place){2, 5});
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 1);
+    ck_assert_ptr_null(jobs_first(jobs));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("jobs");
@@ -502,6 +531,8 @@ int main(void)
     tcase_add_test(test, last_of_a_running_job_is_the_ranks_own);
     tcase_add_test(test, last_after_the_job_is_forgotten);
     tcase_add_test(test, a_refused_last_changes_nothing);
+    tcase_add_test(test, an_ended_job_goes_with_its_last_claim);
+    tcase_add_test(test, an_ended_job_without_clients_goes_at_once);
     suite_add_tcase(suite, test);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
