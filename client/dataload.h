@@ -143,7 +143,7 @@ typedef struct dataload_stats {
 /* Attaches to a feed. On error *handle is still set (to a dead handle) so that
  * dataload_error(*handle) gives the text; free it with dataload_detach in any case. -ECONNREFUSED:
  * no daemon is running; -ENOENT: it has no such feed; -EACCES: the caller may not use it; -ENODEV:
- * batches cannot lie on a GPU, and options.device says that they have to. */
+ * batches cannot lie on a GPU, and options.device says that they have to; -ESHUTDOWN: it drains. */
 DATALOAD_API int dataload_attach(const char *feed, const dataload_options *options,
                                  dataload **handle);
 /* Gives everything back and frees the handle; NULL is fine. Batches not released become invalid. */

@@ -151,7 +151,8 @@ static void on_watchdog(uv_timer_t *timer)
     const struct control *control = server->control;
     if (workers_stuck_ns(server->workers) < STUCK_NS)
         sd_watchdog_beat();
-    sd_tell_status("%u client%s, %.1f MB of %.1f MB in use", control->nattached,
+    sd_tell_status("%s%u client%s, %.1f MB of %.1f MB in use",
+                   control->draining ? "draining, " : "", control->nattached,
                    plural(control->nattached),
                    (double)budget_used(server->budget, BUDGET_USES) / 1e6,
                    (double)budget_limit(server->budget) / 1e6);

@@ -28,7 +28,8 @@
     X(21, LAGGED,        ESTALE,       "the other members of the group go on without it") \
     X(22, GPU,           ENODEV,       "batches cannot be put on this GPU") \
     X(30, DETACHED,      ECONNABORTED, "the job was ended from outside") \
-    X(31, NO_SUCH_JOB,   ENOENT,       "no such job")
+    X(31, NO_SUCH_JOB,   ENOENT,       "no such job") \
+    X(32, DRAINING,      ESHUTDOWN,    "no new job is let in")
 /* clang-format on */
 
 enum dlp_error {

@@ -30,7 +30,7 @@ struct ctl {
     const char *key;       /* the second argument of find */
     const char *token;     /* --token */
     const char *gpu, *job; /* --release, --job */
-    bool json, headers;
+    bool json, headers, wait;
     int64_t world, rank, batch, seed, epoch, epochs, step, count;
     double watch, seconds;
 };

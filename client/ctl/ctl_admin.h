@@ -5,5 +5,7 @@
 #include "client/ctl/ctl.h"
 
 int ctl_detach(const struct ctl *ctl);
+int ctl_drain(const struct ctl *ctl);
+int ctl_undrain(const struct ctl *ctl);
 
 #endif

@@ -131,6 +131,9 @@ static void print_daemon(const struct ctl *ctl, const Dlp__StatusReply *status)
               ctl_text_bytes(status->memory_limit, limit),
               status->memory_orphaned ? ", orphaned " : "", status->memory_orphaned ? orphaned : "",
               status->device);
+    if (status->draining_ns)
+        ctl_print(ctl, "draining for %s: no new job is let in",
+                  ctl_text_time(status->draining_ns, up));
 }
 
 static void print_clients(const struct ctl *ctl, const Dlp__StatusReply *status)

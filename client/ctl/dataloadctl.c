@@ -27,6 +27,7 @@ enum {
     OPT_RELEASE,
     OPT_JOB,
     OPT_FEED,
+    OPT_WAIT,
     OPT_HELP = 'h',
     OPT_COUNT = 'n'
 };
@@ -84,6 +85,8 @@ static const struct verb {
      0},
     {"gpu", ctl_gpu, NO_FEED, {OPT_RELEASE}, 0},
     {"detach", ctl_detach, NO_FEED, {OPT_JOB, OPT_FEED}, OPT_JOB},
+    {"drain", ctl_drain, NO_FEED, {OPT_WAIT, OPT_SECONDS}, 0},
+    {"undrain", ctl_undrain, NO_FEED, {0}, 0},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -99,7 +102,7 @@ static const struct argp_option options[] = {
     {"epoch", OPT_EPOCH, "E", 0,
      "slices, token, mix, batch: of this epoch (0, or the token's); find: from this one on", 1},
     {"epochs", OPT_EPOCHS, "E", 0, "bench: run E epochs, not a time; find: look in E (1)", 1},
-    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds", 1},
+    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds; drain: wait no longer", 1},
     {"out", OPT_OUT, "FILE", 0, "show, batch: where to write the PNG", 1},
     {"rank", OPT_RANK, "R", 0, "batch: only the rows of this rank", 1},
     {"seed", OPT_SEED, "S", 0,
@@ -110,6 +113,7 @@ static const struct argp_option options[] = {
     {"release", OPT_RELEASE, "UUID", 0, "gpu: the daemon lets go of this one", 1},
     {"job", OPT_JOB, "JOB", 0, "detach: this job, or those that begin so, JOB*", 1},
     {"feed", OPT_FEED, "FEED", 0, "detach: only its trainers of this feed", 1},
+    {"wait", OPT_WAIT, NULL, 0, "drain: until no client is left", 1},
     {NULL, OPT_HELP, NULL, OPTION_HIDDEN, "Print this help", -1},
     {0},
 };
@@ -201,6 +205,8 @@ static void check_line(struct argp_state *state, struct line *line)
                    DLP_BATCH_MAX);
     if (line->ctl.token && line->ctl.seed >= 0)
         argp_error(state, "give --seed or --token, not both: a token has its job's seed");
+    if (verb->run == ctl_drain && line->ctl.seconds > 0 && !line->ctl.wait)
+        argp_error(state, "drain --seconds goes with --wait");
     if (line->ctl.epochs > 0 && line->ctl.seconds > 0)
         argp_error(state, "give --epochs or --seconds, not both");
     if (verb->run == ctl_status && line->ctl.count > 1 && line->ctl.watch < 0)
@@ -248,6 +254,9 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         return 0;
     case OPT_JOB:
         ctl->job = arg;
+        return 0;
+    case OPT_WAIT:
+        ctl->wait = true;
         return 0;
     case OPT_FEED:
         ctl->feed = arg;
@@ -317,6 +326,7 @@ int main(int argc, char **argv)
                "  find FEED KEY         the steps in which a record is seen\n"
                "  gpu                   the GPUs of the node\n"
                "  detach --job JOB      end a job for its trainers\n"
+               "  drain, undrain        let no new job in, or let them in again\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"
                "Exit status: 0 fine, 3 not running, 4 no such feed or client, 64 usage, "

@@ -145,7 +145,8 @@ int claim_rank(struct session *session, const Dlp__Attach *message, const struct
                             .resume = place->reconnects ? &place->start : NULL,
                             .resume_plan = place->plan_id,
                             .token = place->has_token ? &place->token : NULL,
-                            .last = place->last};
+                            .last = place->last,
+                            .running_only = session->control->draining};
     struct job *job;
     code = jobs_claim(session->control->jobs, &want, clock_ns(), &job, &session->rank, refusal);
     if (code)

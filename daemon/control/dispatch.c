@@ -7,6 +7,7 @@
 #include "control/admit.h"
 #include "control/bad_reply.h"
 #include "control/control.h"
+#include "control/drain.h"
 #include "control/evict.h"
 #include "control/feeds.h"
 #include "control/find_reply.h"
@@ -236,6 +237,12 @@ static bool evict(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool drain(struct session *session, const Dlp__Envelope *env)
+{
+    drain_reply(session, env->id, env->drain_request);
+    return true;
+}
+
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
@@ -267,6 +274,7 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_FIND_REQUEST] = {GREETED_STATES, find},
     [DLP__ENVELOPE__BODY_GPU_REQUEST] = {GREETED_STATES, gpu},
     [DLP__ENVELOPE__BODY_EVICT_REQUEST] = {GREETED_STATES, evict},
+    [DLP__ENVELOPE__BODY_DRAIN_REQUEST] = {GREETED_STATES, drain},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)

@@ -248,11 +248,26 @@ static void begin_after_released(struct job *job)
     job->nranks = 0;
 }
 
+/* Of those that run, also the last of a reconnect, or one that goes on. */
+static int check_running(const struct job *job, const struct job_want *want,
+                         struct refusal *refusal)
+{
+    if (!want->running_only || want->resume || (job && (!job->empty_since || want->last)))
+        return 0;
+    return refuse(refusal, DLP_ERROR_DRAINING,
+                  "this node drains: it serves the jobs that run until they end, and %s %s of feed "
+                  "%s is none of them: run it elsewhere, or try again when the daemon is started "
+                  "anew or dataloadctl undrain has been said",
+                  jobs_word(want->shared), want->name, want->feed);
+}
+
 int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, struct job **out,
                uint32_t *rank, struct refusal *refusal)
 {
     jobs_expire(jobs, now);
     struct job *job = find_job(jobs, want);
+    if (check_running(job, want, refusal))
+        return (int)refusal->code;
     if (job && job->empty_since && !want->resume && !want->last) {
         remove_job(jobs, job);
         job = NULL;

@@ -78,6 +78,7 @@ struct job_want {
     const char *resume_plan;        /* its plan id; NULL or "" = not said */
     const struct token *token;      /* before seed and epoch; NULL = none */
     bool last;                      /* go on after what was released */
+    bool running_only;              /* no new job is let in */
 };
 
 struct jobs *jobs_new(uint64_t linger_ns);

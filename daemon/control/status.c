@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "control/admit.h"
 #include "control/census.h"
+#include "control/drain.h"
 #include "control/group.h"
 #include "control/status_client.h"
 #include "control/vacancy.h"
@@ -284,6 +285,7 @@ static void fill_daemon(const struct control *control, char *device, Dlp__Status
     reply->worker_cpus = (char *)options->worker_cpus;
     reply->malformed_peers = control->malformed;
     reply->refused = control->refused;
+    reply->draining_ns = drain_ns(control, clock_ns());
 }
 
 struct parts { /* of one status answer: how far it has come */

@@ -502,6 +502,34 @@ START_TEST(an_ended_job_without_clients_goes_at_once)
 }
 END_TEST
 
+static int claim_while_draining(const char *name, bool last, const struct job_start *resume)
+{
+    struct job_want w = ranked(9, 1, 2);
+    w.name = name;
+    w.last = last;
+    w.resume = resume;
+    w.running_only = true;
+    return claim(w);
+}
+
+START_TEST(while_draining_only_running_jobs_are_joined)
+{
+    struct job_start start = {0, 0};
+    ck_assert_int_eq(claim(ranked(1, 0, 2)), 0);
+    struct job *old = job;
+    jobs_served(old, 0);
+    ck_assert_int_eq(claim_while_draining("j", false, NULL), 0);
+    jobs_release(jobs, old, 1, T0);
+    ck_assert_int_eq(claim_while_draining("k", false, NULL), DLP_ERROR_DRAINING);
+    ck_assert_int_eq(claim_while_draining("k", true, NULL), DLP_ERROR_DRAINING);
+    ck_assert_int_eq(claim_while_draining("k", false, &start), 0);
+    jobs_release(jobs, old, 0, T0);
+    ck_assert_int_eq(claim_while_draining("j", false, NULL), DLP_ERROR_DRAINING);
+    ck_assert_int_eq(claim_while_draining("j", true, NULL), 0);
+    ck_assert_ptr_eq(job, old);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("jobs");
@@ -533,6 +561,7 @@ int main(void)
     tcase_add_test(test, a_refused_last_changes_nothing);
     tcase_add_test(test, an_ended_job_goes_with_its_last_claim);
     tcase_add_test(test, an_ended_job_without_clients_goes_at_once);
+    tcase_add_test(test, while_draining_only_running_jobs_are_joined);
     suite_add_tcase(suite, test);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
