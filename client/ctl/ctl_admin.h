@@ -1,4 +1,4 @@
-/* The verbs that change something in the daemon. */
+/* The verbs of those who run the daemon. */
 #ifndef CTL_ADMIN_H
 #define CTL_ADMIN_H
 
@@ -7,5 +7,7 @@
 int ctl_detach(const struct ctl *ctl);
 int ctl_drain(const struct ctl *ctl);
 int ctl_undrain(const struct ctl *ctl);
+/* Changes nothing; 0, 1 or 2 by the worst that is found. */
+int ctl_check(const struct ctl *ctl);
 
 #endif

@@ -28,6 +28,7 @@ enum {
     OPT_JOB,
     OPT_FEED,
     OPT_WAIT,
+    OPT_NAGIOS,
     OPT_HELP = 'h',
     OPT_COUNT = 'n'
 };
@@ -87,6 +88,7 @@ static const struct verb {
     {"detach", ctl_detach, NO_FEED, {OPT_JOB, OPT_FEED}, OPT_JOB},
     {"drain", ctl_drain, NO_FEED, {OPT_WAIT, OPT_SECONDS}, 0},
     {"undrain", ctl_undrain, NO_FEED, {0}, 0},
+    {"check", ctl_check, NO_FEED, {OPT_NAGIOS, OPT_SECONDS}, 0},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -102,7 +104,8 @@ static const struct argp_option options[] = {
     {"epoch", OPT_EPOCH, "E", 0,
      "slices, token, mix, batch: of this epoch (0, or the token's); find: from this one on", 1},
     {"epochs", OPT_EPOCHS, "E", 0, "bench: run E epochs, not a time; find: look in E (1)", 1},
-    {"seconds", OPT_SECONDS, "S", 0, "bench: measure for S (10) seconds; drain: wait no longer", 1},
+    {"seconds", OPT_SECONDS, "S", 0,
+     "bench: measure for S (10) seconds; drain, check: wait no longer", 1},
     {"out", OPT_OUT, "FILE", 0, "show, batch: where to write the PNG", 1},
     {"rank", OPT_RANK, "R", 0, "batch: only the rows of this rank", 1},
     {"seed", OPT_SEED, "S", 0,
@@ -114,6 +117,7 @@ static const struct argp_option options[] = {
     {"job", OPT_JOB, "JOB", 0, "detach: this job, or those that begin so, JOB*", 1},
     {"feed", OPT_FEED, "FEED", 0, "detach: only its trainers of this feed", 1},
     {"wait", OPT_WAIT, NULL, 0, "drain: until no client is left", 1},
+    {"nagios", OPT_NAGIOS, NULL, 0, "check: begin with a plugin's first line", 1},
     {NULL, OPT_HELP, NULL, OPTION_HIDDEN, "Print this help", -1},
     {0},
 };
@@ -258,6 +262,9 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
     case OPT_WAIT:
         ctl->wait = true;
         return 0;
+    case OPT_NAGIOS:
+        ctl->nagios = true;
+        return 0;
     case OPT_FEED:
         ctl->feed = arg;
         return 0;
@@ -327,10 +334,12 @@ int main(int argc, char **argv)
                "  gpu                   the GPUs of the node\n"
                "  detach --job JOB      end a job for its trainers\n"
                "  drain, undrain        let no new job in, or let them in again\n"
+               "  check                 daemon, limits, storage: what is wrong, and what helps\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"
                "Exit status: 0 fine, 3 not running, 4 no such feed or client, 64 usage, "
-               "69 unavailable, 77 not permitted, 78 configuration.",
+               "69 unavailable, 77 not permitted, 78 configuration; of check: 0 fine, "
+               "1 warning, 2 critical.",
     };
     struct line line = {
         .ctl = {.out = stdout,

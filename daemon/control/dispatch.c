@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "control/admit.h"
 #include "control/bad_reply.h"
+#include "control/check_reply.h"
 #include "control/control.h"
 #include "control/drain.h"
 #include "control/evict.h"
@@ -243,6 +244,12 @@ static bool drain(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool check(struct session *session, const Dlp__Envelope *env)
+{
+    check_reply_begin(session, env->id);
+    return true;
+}
+
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
@@ -275,6 +282,7 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_GPU_REQUEST] = {GREETED_STATES, gpu},
     [DLP__ENVELOPE__BODY_EVICT_REQUEST] = {GREETED_STATES, evict},
     [DLP__ENVELOPE__BODY_DRAIN_REQUEST] = {GREETED_STATES, drain},
+    [DLP__ENVELOPE__BODY_CHECK_REQUEST] = {GREETED_STATES, check},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)

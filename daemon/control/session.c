@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "control/admit.h"
+#include "control/check_reply.h"
 #include "control/control.h"
 #include "control/inquiry.h"
 #include "proto/frames.h"
@@ -35,7 +36,8 @@ struct session *session_new(struct control *control, struct access_peer *peer,
 void session_reap(struct session *session)
 {
     struct control *control = session->control;
-    if (session->sink.send || session->admit || session->group || session->inquiry)
+    if (session->sink.send || session->admit || session->group || session->inquiry ||
+        session->check)
         return;
     *session->link = session->next;
     if (session->next)
@@ -90,6 +92,7 @@ void session_end(struct session *session, const char *why)
         group_leave(session);
     session->state = SESSION_CLOSING;
     inquiry_cancel(session->inquiry);
+    check_reply_cancel(session->check);
     if (session->admit)
         admit_cancel(session->admit); /* may free the session */
     else

@@ -75,7 +75,8 @@ struct session {
     uint64_t skipped; /* batches that have passed it by */
     struct gauge gauge;
     uint64_t detach_id;
-    struct inquiry *inquiry; /* being answered */
+    struct inquiry *inquiry;   /* being answered */
+    struct check_reply *check; /* likewise */
     struct bad_listing listing;
 };
 
