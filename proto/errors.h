@@ -29,7 +29,8 @@
     X(22, GPU,           ENODEV,       "batches cannot be put on this GPU") \
     X(30, DETACHED,      ECONNABORTED, "the job was ended from outside") \
     X(31, NO_SUCH_JOB,   ENOENT,       "no such job") \
-    X(32, DRAINING,      ESHUTDOWN,    "no new job is let in")
+    X(32, DRAINING,      ESHUTDOWN,    "no new job is let in") \
+    X(33, CONFIG,        EINVAL,       "the configuration is wrong")
 /* clang-format on */
 
 enum dlp_error {

@@ -7,6 +7,7 @@
 int ctl_detach(const struct ctl *ctl);
 int ctl_drain(const struct ctl *ctl);
 int ctl_undrain(const struct ctl *ctl);
+int ctl_reload(const struct ctl *ctl);
 /* Changes nothing; 0, 1 or 2 by the worst that is found. */
 int ctl_check(const struct ctl *ctl);
 

@@ -67,6 +67,8 @@ int ctl_exit_of_wire(unsigned code)
         return CTL_NOT_FOUND;
     case DLP_ERROR_NOT_PERMITTED:
         return CTL_PERMISSION;
+    case DLP_ERROR_CONFIG:
+        return CTL_CONFIG;
     case DLP_ERROR_BAD_REQUEST:
     case DLP_ERROR_MISMATCH:
     case DLP_ERROR_RESUME:

@@ -134,6 +134,8 @@ static void print_daemon(const struct ctl *ctl, const Dlp__StatusReply *status)
     if (status->draining_ns)
         ctl_print(ctl, "draining for %s: no new job is let in",
                   ctl_text_time(status->draining_ns, up));
+    for (size_t i = 0; i < status->n_notes; i++)
+        ctl_print(ctl, "note: %s", status->notes[i]);
 }
 
 static void print_clients(const struct ctl *ctl, const Dlp__StatusReply *status)

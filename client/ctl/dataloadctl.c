@@ -89,6 +89,7 @@ static const struct verb {
     {"drain", ctl_drain, NO_FEED, {OPT_WAIT, OPT_SECONDS}, 0},
     {"undrain", ctl_undrain, NO_FEED, {0}, 0},
     {"check", ctl_check, NO_FEED, {OPT_NAGIOS, OPT_SECONDS}, 0},
+    {"reload", ctl_reload, NO_FEED, {0}, 0},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -334,6 +335,7 @@ int main(int argc, char **argv)
                "  gpu                   the GPUs of the node\n"
                "  detach --job JOB      end a job for its trainers\n"
                "  drain, undrain        let no new job in, or let them in again\n"
+               "  reload                read the configuration again\n"
                "  check                 daemon, limits, storage: what is wrong, and what helps\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"

@@ -1,12 +1,14 @@
 #include "control/check_reply.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "control/control.h"
 #include "control/drain.h"
 #include "control/findings.h"
+#include "control/settings.h"
 #include "proto/frames.h"
 
 struct check_reply {
@@ -96,6 +98,9 @@ void check_reply_begin(struct session *session, uint64_t id)
                                        .draining_ns = drain_ns(control, now),
                                        .stuck_ns = workers_stuck_ns(options->workers)},
                              .errand = {.run = look, .ran = looked}};
+    char *notes[SETTINGS_NOTES_MAX];
+    if (settings_notes(control, notes))
+        snprintf(check->facts.note, sizeof check->facts.note, "%s", notes[0]);
     errands_add(control->errands, &check->errand);
 }
 

@@ -16,6 +16,7 @@
 #include "control/mix_watch.h"
 #include "control/reclaim.h"
 #include "control/session.h"
+#include "control/settings.h"
 
 #define TICK_MS 1000
 #define SAVE_NS (10 * CLOCK_SECOND) /* between two writes of the bad list */
@@ -90,6 +91,7 @@ static void on_tick(uv_timer_t *timer)
         lag_tick(group, now);
         group_tell_members(group);
     }
+    settings_tick(control);
     mix_watch_tick(control->mix_watch);
     uploaders_watch(control->options.uploaders);
     reclaim_look(control->reclaim);
@@ -123,13 +125,12 @@ struct control *control_new(const struct control_options *options)
     control->options = *options;
     control->started = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
-    control->totals = mem_array(options->nfeeds, sizeof *control->totals);
+    control->options.feeds = NULL;
+    control->options.nfeeds = 0;
     control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);
     control->badlist = badlist_new(BADLIST_MAX);
     read_badlist(control);
     struct datasets_options datasets = {.loop = options->loop,
-                                        .feeds = options->feeds,
-                                        .nfeeds = options->nfeeds,
                                         .cache_dir = options->cache_dir,
                                         .cache_bytes = options->cache_bytes,
                                         .cache_marks = options->cache_marks,
@@ -138,6 +139,8 @@ struct control *control_new(const struct control_options *options)
                                         .ended = on_ended,
                                         .context = control};
     control->datasets = datasets_new(&datasets);
+    for (uint32_t i = 0; i < options->nfeeds; i++)
+        control_add_feed(control, options->feeds[i]);
     control->errands = errands_new(options->mailbox);
     control->mix_watch = mix_watch_new(control);
     control->reclaim = reclaim_new(control);
@@ -165,6 +168,12 @@ void control_accept(struct control *control, int fd)
 }
 
 int control_find_feed(const struct control *control, const char *name)
+{
+    int number = control_find_any(control, name);
+    return number < 0 || control->totals[number].removed ? -1 : number;
+}
+
+int control_find_any(const struct control *control, const char *name)
 {
     for (uint32_t i = 0; i < control->options.nfeeds; i++)
         if (!strcmp(control->options.feeds[i]->name, name))
@@ -232,6 +241,10 @@ void control_free(struct control *control)
     errands_free(control->errands);
     badlist_free(control->badlist);
     free(control->totals);
+    for (uint32_t i = 0; i < control->options.nfeeds; i++)
+        spec_unref(control->feeds[i]);
+    free(control->feeds);
+    settings_forget_notes(control);
     free(control->save_path);
     uv_close((uv_handle_t *)&control->tick, on_handle_closed);
     uv_close((uv_handle_t *)&control->gpu_look, on_handle_closed);

@@ -40,17 +40,27 @@ struct control_options {
     const char *socket_path;
     const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
     const struct gpus *gpus;
+    void (*reload)(void *context); /* reads the configuration again; NULL = cannot */
+    void *reload_context;
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */
+    bool removed; /* it is no longer configured: only its running jobs are served */
     uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
     struct feed_work work;
 };
 
+#define CONTROL_NOTES_MAX 8
+
 struct control {
-    struct control_options options;
+    struct control_options options; /* as they are now */
+    struct feed_spec **feeds;      /* of options: those that there have ever been, our references */
     struct control_totals *totals; /* one a feed */
+    uint64_t client_memory;        /* as configured; 0 = a share of the limit */
+    uint64_t memory_wanted;        /* less than the limit, for later (settings.h); 0 = as it is */
+    char *notes[CONTROL_NOTES_MAX]; /* about the configuration, for status */
+    uint32_t nnotes;
     struct datasets *datasets;
     struct jobs *jobs;
     struct badlist *badlist;
@@ -96,6 +106,8 @@ void control_free(struct control *control);
 
 /* For the modules of control. */
 int control_find_feed(const struct control *control, const char *name); /* -1 = none */
+int control_find_any(const struct control *control, const char *name);  /* also removed ones */
+void control_add_feed(struct control *control, struct feed_spec *spec); /* settings.c */
 /* A feed has given its memory back, or a session has ended. */
 void control_settled(struct control *control);
 

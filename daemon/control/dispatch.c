@@ -15,6 +15,7 @@
 #include "control/gpu_reply.h"
 #include "control/mix_reply.h"
 #include "control/rows_reply.h"
+#include "control/settings.h"
 #include "control/slices.h"
 #include "control/status.h"
 #include "control/token_reply.h"
@@ -250,6 +251,12 @@ static bool check(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool reload(struct session *session, const Dlp__Envelope *env)
+{
+    settings_reload(session, env->id);
+    return true;
+}
+
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
@@ -283,6 +290,7 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_EVICT_REQUEST] = {GREETED_STATES, evict},
     [DLP__ENVELOPE__BODY_DRAIN_REQUEST] = {GREETED_STATES, drain},
     [DLP__ENVELOPE__BODY_CHECK_REQUEST] = {GREETED_STATES, check},
+    [DLP__ENVELOPE__BODY_RELOAD_REQUEST] = {GREETED_STATES, reload},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)

@@ -217,6 +217,9 @@ static void look_at_work(struct findings *out, const struct findings_facts *fact
                "its stack tells where: gdb -p; then start the daemon anew, trainers wait for it");
     else
         add(out, FINDING_OK, "workers", "all move or rest");
+    if (*facts->note)
+        advise(add(out, FINDING_WARNING, "configuration", "%s", facts->note),
+               "mend the file and say dataloadctl reload, or start the daemon anew");
     if (facts->draining_ns)
         advise(add(out, FINDING_WARNING, "drain", "no new job is let in, for %.0f s", drains),
                "dataloadctl undrain lets them in");

@@ -31,7 +31,8 @@ struct findings_facts {
     const struct gpus *gpus;
     uint64_t asked_gpus_ns; /* for so long the driver has been asked */
     uint64_t draining_ns;
-    uint64_t stuck_ns; /* for so long a worker has been at one row */
+    char note[FINDINGS_TEXT_MAX]; /* about the configuration; "" = it is in force */
+    uint64_t stuck_ns;            /* for so long a worker has been at one row */
 };
 
 void findings_look(const struct findings_facts *facts, struct findings *out);

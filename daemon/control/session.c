@@ -44,6 +44,7 @@ void session_reap(struct session *session)
         session->next->link = session->link;
     access_peer_clear(&session->peer);
     borrower_unref(session->borrower);
+    spec_unref(session->spec);
     free(session);
     control_settled(control);
 }

@@ -74,9 +74,9 @@ struct session {
     bool cast_off;    /* for good: detached as soon as it holds nothing */
     uint64_t skipped; /* batches that have passed it by */
     struct gauge gauge;
-    uint64_t detach_id;
-    struct inquiry *inquiry;   /* being answered */
-    struct check_reply *check; /* likewise */
+    uint64_t detach_id, reload_id; /* of what is to be answered; 0 = nothing */
+    struct inquiry *inquiry;       /* being answered */
+    struct check_reply *check;     /* likewise */
     struct bad_listing listing;
 };
 

@@ -10,6 +10,7 @@
 #include "control/census.h"
 #include "control/drain.h"
 #include "control/group.h"
+#include "control/settings.h"
 #include "control/status_client.h"
 #include "control/vacancy.h"
 #include "proto/frames.h"
@@ -255,12 +256,14 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     dlp__feed_status__init(out);
     out->name = control->options.feeds[number]->name;
     fill_feed_rates(census, number, view);
+    out->notes = view->list;
+    if (control->totals[number].removed)
+        add_feed_note(view, "it is no longer configured: its jobs go on until they end");
     if (!dataset)
         return;
     out->records = dataset_records(dataset);
     out->shards = dataset_shards(dataset);
     out->marks_bytes = dataset_marks_bytes(dataset);
-    out->notes = view->list;
     add_mix_notes(control, view);
     add_marks_note(view, dataset);
     for (uint32_t i = 0; i < dataset_notes(dataset); i++)
@@ -295,7 +298,17 @@ struct parts { /* of one status answer: how far it has come */
     struct feed_view views[FEEDS_A_PART];
     struct vacancy vacancy;
     char device[GPUS_TEXT_MAX];
+    char *notes[SETTINGS_NOTES_MAX];
 };
+
+/* A removed feed is, as long as it has clients. */
+static bool is_shown(const struct census *census, uint32_t number)
+{
+    bool shown = !census->control->totals[number].removed;
+    for (uint32_t i = 0; !shown && i < census->count; i++)
+        shown = census->views[i].session->feed_number == number;
+    return shown;
+}
 
 static void fill_part(struct census *census, struct parts *parts, Dlp__StatusReply *reply)
 {
@@ -306,6 +319,8 @@ static void fill_part(struct census *census, struct parts *parts, Dlp__StatusRep
         parts->clients[reply->n_clients++] = &view->status;
     }
     for (; parts->feed < nfeeds && reply->n_feeds < FEEDS_A_PART; parts->feed++) {
+        if (!is_shown(census, parts->feed))
+            continue;
         struct feed_view *view = &parts->views[reply->n_feeds];
         fill_feed(census, parts->feed, view);
         parts->feeds[reply->n_feeds++] = &view->status;
@@ -325,6 +340,8 @@ void status_reply(struct session *session, uint64_t id)
     while (more) {
         Dlp__StatusReply reply = DLP__STATUS_REPLY__INIT;
         fill_daemon(session->control, parts->device, &reply);
+        reply.notes = parts->notes;
+        reply.n_notes = settings_notes(session->control, parts->notes);
         fill_part(&census, parts, &reply);
         reply.vacant = parts->vacancy.list;
         reply.n_vacant = parts->vacancy.count;
