@@ -371,9 +371,10 @@ static const char *const feed_keys[] = {
     "verdict",
 };
 static const char *const daemon_keys[] = {
-    "pid",         "uptime_s",        "version",        "socket",      "workers", "memory_limit",
-    "memory_used", "memory_orphaned", "device",         "clients",     "feeds",   "malformed_peers",
-    "refused",     "vacant",          "schema_version", "worker_cpus",
+    "pid",          "uptime_s",        "version",         "socket", "workers",
+    "memory_limit", "memory_used",     "memory_orphaned", "device", "clients",
+    "feeds",        "malformed_peers", "refused",         "vacant", "schema_version",
+    "worker_cpus",  "draining_s",      "notes",
 };
 static const char *const vacant_keys[] = {"feed",  "job",  "uid",  "rank",     "world",
                                           "epoch", "step", "lost", "vacant_s", "shared"};
