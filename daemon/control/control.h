@@ -45,7 +45,7 @@ struct control_options {
 };
 
 struct control_totals { /* of a feed: what its past clients have counted */
-    bool removed; /* it is no longer configured: only its running jobs are served */
+    bool removed;       /* it is no longer configured: only its running jobs are served */
     uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
     struct feed_work work;

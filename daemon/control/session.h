@@ -56,9 +56,8 @@ struct session {
     uint32_t rank, world;
     bool probe;
     char started[PLACE_WORDS_MAX]; /* where it began and why; "" until it streams */
-    uint64_t attached;             /* ns */
+    uint64_t attached, evict_by;   /* ns; the latter: has to have gone then, 0 = stays */
     uint64_t number;               /* of this attachment, of all since the daemon's start */
-    uint64_t evict_by;             /* ns: has to have gone then; 0 = stays */
     struct admit *admit;
     uint8_t gpu[UPLOADERS_UUID]; /* that it asks for */
     int port;                    /* of its group's feed that it has entered; -1 = none */
