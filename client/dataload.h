@@ -147,7 +147,7 @@ typedef struct dataload_stats {
 /* Attaches to a feed. On error *handle is still set (to a dead handle) so that
  * dataload_error(*handle) gives the text; free it with dataload_detach in any case. -ECONNREFUSED:
  * no daemon is running; -ENOENT: it has no such feed; -EACCES: the caller may not use it; -ENODEV:
- * batches cannot lie on a GPU, and options.device says that they have to. */
+ * batches cannot lie on a GPU, and options.device says that they have to; -ESHUTDOWN: it drains. */
 DATALOAD_API int dataload_attach(const char *feed, const dataload_options *options,
                                  dataload **handle);
 /* Gives everything back and frees the handle; NULL is fine. Batches not released become invalid. */
@@ -158,7 +158,8 @@ DATALOAD_API void dataload_detach(dataload *handle);
  * all slots), -EBADMSG (bad_samples: fail; the next call goes on), -EINTR (a signal handler of the
  * caller ran). These end the attachment: -ECONNRESET (the daemon has gone for longer than
  * reconnect_ms), -ESTALE (it has come back with another plan; or the group of a feed with lag:
- * detach has gone on without this trainer), -ECANCELED (bad_limit), -EPROTO. Steps follow each
+ * detach has gone on without this trainer), -ECANCELED (bad_limit), -ECONNABORTED
+ * (dataloadctl detach has ended the job), -EPROTO. Steps follow each
  * other, but for a feed with lag: skip: what a trainer is too slow for passes it by
  * (dataload_stats.skipped), also the rest of an epoch, which still ends by one DATALOAD_EPOCH_END.
  */

@@ -218,7 +218,7 @@ void config_free(struct config *config)
     if (!config)
         return;
     for (uint32_t i = 0; i < config->nfeeds; i++)
-        config_feed_free(config->feeds[i]);
+        spec_unref(config->feeds[i]);
     free(config->feeds);
     free(config->cache_dir);
     free(config->path);

@@ -1,4 +1,4 @@
-/* The configuration file: read once, checked whole, immutable after. Every error names file, line
+/* The configuration file: read and checked whole, immutable after. Every error names file, line
  * and key. */
 #ifndef CONFIG_H
 #define CONFIG_H

@@ -445,9 +445,21 @@ static bool is_eval(struct config_yaml *yaml, yaml_node_t *node)
     return false;
 }
 
+/* Of all that it says; users and groups by number, since what a name means may change. */
+static uint64_t digest(struct config_yaml *yaml, yaml_node_t *node, const struct feed_spec *spec)
+{
+    uint64_t sum = config_yaml_digest(yaml, node, CONFIG_YAML_DIGEST);
+    for (uint32_t i = 0; i < spec->nusers; i++)
+        sum = config_yaml_mix(sum, &spec->users[i], sizeof spec->users[i]);
+    for (uint32_t i = 0; i < spec->ngroups; i++)
+        sum = config_yaml_mix(sum, &spec->groups[i], sizeof spec->groups[i]);
+    return sum;
+}
+
 int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_spec **out)
 {
     struct feed_spec *spec = *out = mem_new(sizeof *spec);
+    spec->refs = 1;
     set_defaults(spec);
     uint64_t seen;
     int rc = config_yaml_map(yaml, node, "a feed", feed_keys, sizeof feed_keys / sizeof *feed_keys,
@@ -464,30 +476,9 @@ int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_s
     fill_in(spec, seen, is_eval(yaml, node));
     if (spec->nfields == 0)
         return config_yaml_error(yaml, node, spec->name, "fields is empty");
+    spec->digest = digest(yaml, node, spec);
     rc = check_ranges(yaml, node, spec);
     if (rc == 0)
         rc = check_lag(yaml, node, spec, seen);
     return rc ? rc : check_transform(yaml, node, spec);
-}
-
-void config_feed_free(struct feed_spec *spec)
-{
-    if (!spec)
-        return;
-    for (uint32_t i = 0; i < spec->nfields; i++) {
-        struct field_spec *field = &spec->fields[i];
-        for (uint32_t j = 0; j < field->nfrom; j++)
-            free(field->from[j]);
-        free(field->from);
-        free(field->name);
-        free(field->json_key);
-    }
-    for (uint32_t i = 0; i < spec->npatterns; i++)
-        free(spec->patterns[i]);
-    free(spec->patterns);
-    free(spec->exclude);
-    free(spec->users);
-    free(spec->groups);
-    free(spec->name);
-    free(spec);
 }

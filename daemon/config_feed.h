@@ -5,8 +5,7 @@
 #include "config_yaml.h"
 #include "feed/spec.h"
 
-/* *out is set also on error, to be freed. */
+/* *out is set also on error, to be given back by spec_unref. */
 int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_spec **out);
-void config_feed_free(struct feed_spec *spec);
 
 #endif

@@ -378,3 +378,30 @@ int config_yaml_doubles(struct config_yaml *yaml, yaml_node_t *node, const char 
     }
     return 0;
 }
+
+uint64_t config_yaml_mix(uint64_t sum, const void *bytes, size_t size)
+{
+    for (const unsigned char *byte = bytes; size--; byte++)
+        sum = (sum ^ *byte) * 0x100000001b3U;
+    return sum;
+}
+
+/* The document is not deeper than config_yaml_open allows. */
+uint64_t config_yaml_digest(struct config_yaml *yaml, const yaml_node_t *node, uint64_t sum)
+{
+    sum = config_yaml_mix(sum, &node->type, sizeof node->type);
+    if (node->type == YAML_SCALAR_NODE)
+        sum = config_yaml_mix(sum, node->data.scalar.value, node->data.scalar.length);
+    if (node->type == YAML_SEQUENCE_NODE)
+        for (const yaml_node_item_t *item = node->data.sequence.items.start;
+             item < node->data.sequence.items.top; item++)
+            sum = config_yaml_digest(yaml, yaml_document_get_node(&yaml->document, *item), sum);
+    if (node->type == YAML_MAPPING_NODE)
+        for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+             pair < node->data.mapping.pairs.top; pair++) {
+            sum = config_yaml_digest(yaml, yaml_document_get_node(&yaml->document, pair->key), sum);
+            sum =
+                config_yaml_digest(yaml, yaml_document_get_node(&yaml->document, pair->value), sum);
+        }
+    return config_yaml_mix(sum, "", 1);
+}

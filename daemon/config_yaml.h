@@ -41,6 +41,11 @@ int config_yaml_each(struct config_yaml *yaml, yaml_node_t *node, const char *ke
                      void *target);
 int config_yaml_error(struct config_yaml *yaml, const yaml_node_t *node, const char *key,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* A sum over all keys and values below a node, as written but for comments and layout; begun with
+ * CONFIG_YAML_DIGEST, or with the sum of what came before. */
+#define CONFIG_YAML_DIGEST 0xcbf29ce484222325U
+uint64_t config_yaml_digest(struct config_yaml *yaml, const yaml_node_t *node, uint64_t sum);
+uint64_t config_yaml_mix(uint64_t sum, const void *bytes, size_t size); /* FNV-1a */
 /* Text of a scalar, or NULL with the error set. */
 const char *config_yaml_text(struct config_yaml *yaml, yaml_node_t *node, const char *key);
 /* First pair of a mapping with one key ({flip: 0.5}); false when it is not one. */

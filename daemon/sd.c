@@ -7,9 +7,16 @@
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 
+#include "base/clock.h"
+
 void sd_tell_ready(void)
 {
     sd_notify(0, "READY=1");
+}
+
+void sd_tell_reloading(void)
+{
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)(clock_ns() / CLOCK_US));
 }
 
 void sd_tell_stopping(void)
@@ -50,6 +57,10 @@ int sd_listen_socket(void)
 #else
 
 void sd_tell_ready(void)
+{
+}
+
+void sd_tell_reloading(void)
 {
 }
 

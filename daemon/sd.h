@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 void sd_tell_ready(void);
+void sd_tell_reloading(void); /* until sd_tell_ready */
 void sd_tell_stopping(void);
 void sd_tell_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Nanoseconds within which the manager wants sd_watchdog_beat() called again; 0 = it does not. */

@@ -17,6 +17,7 @@
 #include "control/heartbeat.h"
 #include "control/listen.h"
 #include "image/simd.h"
+#include "reload.h"
 #include "sd.h"
 
 #define MODE_USER 0600
@@ -42,9 +43,11 @@ struct server {
     struct listener *listener;
     struct heartbeat *heartbeat; /* NULL: there could be none */
     struct control *control;
+    struct reload *reload;
     char *cache_dir;
     char worker_cpus[CPUS_TEXT_MAX]; /* to which they are pinned; empty: to none */
-    uv_signal_t term, interrupt;
+    uv_signal_t term, interrupt, hangup;
+    bool terminal;       /* it logs to one, whose end is its own */
     uv_timer_t deadline; /* of a stop */
     uv_timer_t watchdog;
     uv_timer_t idle;
@@ -92,6 +95,7 @@ static void stop(struct server *server)
 {
     server->stopping = true;
     server->stop_by = clock_ns() + END_MS * CLOCK_MS;
+    reload_stop(server->reload);
     sd_tell_stopping();
     listen_close(server->listener);
     server->listener = NULL;
@@ -105,8 +109,17 @@ static void on_signal(uv_signal_t *signal, int number)
     struct server *server = signal->data;
     if (server->stopping)
         end_now(server, "a second signal came");
-    log_notice("%s: stopping", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    log_notice("SIG%s: stopping", sigabbrev_np(number));
     stop(server);
+}
+
+static void on_hangup(uv_signal_t *signal, int number)
+{
+    struct server *server = signal->data;
+    if (server->terminal)
+        on_signal(signal, number);
+    else if (!server->stopping)
+        reload_request(server->reload);
 }
 
 static int open_socket(struct server *server, struct error *err)
@@ -155,7 +168,8 @@ static void on_watchdog(uv_timer_t *timer)
     const struct control *control = server->control;
     if (workers_stuck_ns(server->workers) < STUCK_NS)
         sd_watchdog_beat();
-    sd_tell_status("%u client%s, %.1f MB of %.1f MB in use", control->nattached,
+    sd_tell_status("%s%u client%s, %.1f MB of %.1f MB in use",
+                   control->draining ? "draining, " : "", control->nattached,
                    plural(control->nattached),
                    (double)budget_used(server->budget, BUDGET_USES) / 1e6,
                    (double)budget_limit(server->budget) / 1e6);
@@ -168,6 +182,7 @@ static void hold_signals(int how)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(how, &set, NULL);
 }
 
@@ -175,13 +190,16 @@ static void start_signals(struct server *server)
 {
     uv_signal_init(&server->loop, &server->term);
     uv_signal_init(&server->loop, &server->interrupt);
+    uv_signal_init(&server->loop, &server->hangup);
     uv_timer_init(&server->loop, &server->deadline);
     uv_timer_init(&server->loop, &server->watchdog);
     uv_timer_init(&server->loop, &server->idle);
-    server->term.data = server->interrupt.data = server;
+    server->term.data = server->interrupt.data = server->hangup.data = server;
+    server->terminal = isatty(STDERR_FILENO);
     server->deadline.data = server->watchdog.data = server->idle.data = server;
     uv_signal_start(&server->term, on_signal, SIGTERM);
     uv_signal_start(&server->interrupt, on_signal, SIGINT);
+    uv_signal_start(&server->hangup, on_hangup, SIGHUP);
     uint64_t wanted = sd_watchdog_ns() / 2 / CLOCK_MS;
     uint64_t period = wanted ? wanted : STATUS_MS;
     uv_timer_start(&server->watchdog, on_watchdog, period, period);
@@ -227,6 +245,7 @@ static void start_control(struct server *server)
     server->gpus = gpus_new();
     start_heartbeat(server);
     server->mailbox = mailbox_new(&server->loop);
+    server->reload = reload_new(&server->loop, config);
     uint64_t client_memory =
         config->client_memory ? config->client_memory : budget_limit(server->budget) / 4;
     struct control_options control = {.loop = &server->loop,
@@ -250,8 +269,12 @@ static void start_control(struct server *server)
                                       .worker_cpus = server->worker_cpus,
                                       .gpus = server->gpus,
                                       .metrics = config->metrics,
-                                      .heartbeat = server->heartbeat};
+                                      .heartbeat = server->heartbeat,
+                                      .reload = reload_request,
+                                      .reload_context = server->reload};
     server->control = control_new(&control);
+    server->control->client_memory = config->client_memory;
+    reload_start(server->reload, server->control);
     log_notice(
         "dataloadd %s: %u feed%s, %s%u worker%s%s%s, memory %.1f MB, vector code %s, socket %s",
         DATALOADD_VERSION, config->nfeeds, plural(config->nfeeds), config->workers ? "" : "1 to ",
@@ -264,17 +287,21 @@ static void start_control(struct server *server)
 /* Everything in the reverse order; the control has stopped. */
 static void end_all(struct server *server)
 {
+    if (reload_stop(server->reload))
+        end_now(server, "the configuration is still being read");
     control_free(server->control);
     heartbeat_free(server->heartbeat);
     mailbox_free(server->mailbox);
     listen_close(server->listener);
     uv_close((uv_handle_t *)&server->term, NULL);
     uv_close((uv_handle_t *)&server->interrupt, NULL);
+    uv_close((uv_handle_t *)&server->hangup, NULL);
     uv_close((uv_handle_t *)&server->deadline, NULL);
     uv_close((uv_handle_t *)&server->watchdog, NULL);
     uv_close((uv_handle_t *)&server->idle, NULL);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     uv_loop_close(&server->loop);
+    reload_free(server->reload);
     workers_free(server->workers);
     orphans_free(server->orphans);
     budget_free(server->budget);

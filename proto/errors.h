@@ -27,7 +27,11 @@
     X(20, SHARED,        EBUSY,        "other trainers read the same batches") \
     X(21, LAGGED,        ESTALE,       "the other members of the group go on without it") \
     X(22, GPU,           ENODEV,       "batches cannot be put on this GPU") \
-    X(23, REPLAY,        EBUSY,        "batches cannot be served again")
+    X(23, REPLAY,        EBUSY,        "batches cannot be served again") \
+    X(30, DETACHED,      ECONNABORTED, "the job was ended from outside") \
+    X(31, NO_SUCH_JOB,   ENOENT,       "no such job") \
+    X(32, DRAINING,      ESHUTDOWN,    "no new job is let in") \
+    X(33, CONFIG,        EINVAL,       "the configuration is wrong")
 /* clang-format on */
 
 enum dlp_error {

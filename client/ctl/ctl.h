@@ -30,7 +30,7 @@ struct ctl {
     const char *key;        /* the second argument of find */
     const char *token;      /* --token */
     const char *gpu;        /* --release */
-    bool json, headers;
+    bool json, headers, wait, nagios;
     int64_t world, rank, batch, seed, epoch, epochs, step, batches, count;
     double watch, seconds;
 };
@@ -63,11 +63,11 @@ void ctl_progress(const struct ctl *ctl, const char *format, ...) CTL_FORMAT(2, 
 /* The same, of what the daemon says that it does meanwhile; total 0: not known. */
 void ctl_report(const struct ctl *ctl, const char *text, uint64_t done, uint64_t total);
 
-/* One connection to the daemon. */
-struct ctl_link {
+struct ctl_link { /* one connection to the daemon */
     const struct ctl *ctl;
     struct dlp_channel *channel;
     uint64_t last_id;
+    bool fixed; /* an answer's deadline is not put off by reports of progress */
     void (*progress)(void *context, uint64_t done, uint64_t total); /* or NULL: hears of it, too */
     void *context;
     char peer[32];   /* version of the daemon */

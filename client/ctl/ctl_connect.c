@@ -62,10 +62,13 @@ int ctl_exit_of_wire(unsigned code)
 {
     switch (code) {
     case DLP_ERROR_NO_SUCH_FEED:
+    case DLP_ERROR_NO_SUCH_JOB:
     case DLP_ERROR_NOT_ATTACHED:
         return CTL_NOT_FOUND;
     case DLP_ERROR_NOT_PERMITTED:
         return CTL_PERMISSION;
+    case DLP_ERROR_CONFIG:
+        return CTL_CONFIG;
     case DLP_ERROR_BAD_REQUEST:
     case DLP_ERROR_MISMATCH:
     case DLP_ERROR_RESUME:
@@ -172,7 +175,7 @@ static int answer(struct ctl_link *link, uint64_t id, Dlp__Envelope__BodyCase wa
         if (got->body_case == DLP__ENVELOPE__BODY_ERROR && (ours || got->id == 0))
             code = ctl_fail(link->ctl, ctl_exit_of_wire(got->error->code), "%s", got->error->text);
         else if (ours && got->body_case == DLP__ENVELOPE__BODY_ATTACH_PROGRESS) {
-            deadline = now_ms() + deadline_ms;
+            deadline = link->fixed ? deadline : now_ms() + deadline_ms;
             ctl_report(link->ctl, got->attach_progress->text, got->attach_progress->done,
                        got->attach_progress->total);
             if (link->progress)

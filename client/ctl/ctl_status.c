@@ -136,6 +136,11 @@ static void print_daemon(const struct ctl *ctl, const Dlp__StatusReply *status)
               status->memory_orphaned ? ", orphaned " : "", status->memory_orphaned ? orphaned : "",
               status->device);
     print_workers(ctl, status);
+    if (status->draining_ns)
+        ctl_print(ctl, "draining for %s: no new job is let in",
+                  ctl_text_time(status->draining_ns, up));
+    for (size_t i = 0; i < status->n_notes; i++)
+        ctl_print(ctl, "note: %s", status->notes[i]);
 }
 
 static void print_clients(const struct ctl *ctl, const Dlp__StatusReply *status)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/ctl/ctl.h"
+#include "client/ctl/ctl_admin.h"
 #include "client/ctl/ctl_json.h"
 #include "client/ctl/ctl_page.h"
 #include "client/ctl/ctl_replay.h"
@@ -31,6 +31,9 @@ enum {
     OPT_HTML,
     OPT_FEED,
     OPT_BATCHES,
+    OPT_JOB,
+    OPT_WAIT,
+    OPT_NAGIOS,
     OPT_HELP = 'h',
     OPT_INTERVAL = 'd',
     OPT_COUNT = 'n'
@@ -95,6 +98,11 @@ static const struct verb {
     {"report", ctl_write_report, MAY_NAME_FEED, {OPT_HTML}, OPT_HTML},
     {"replay", ctl_replay, NAMES_JOB, {OPT_FEED, OPT_SECONDS, OPT_BATCHES, OPT_EPOCH, OPT_STEP}, 0},
     {"measure", ctl_measure, NAMES_JOB, {OPT_FEED, OPT_SECONDS}, 0},
+    {"detach", ctl_detach, NO_FEED, {OPT_JOB, OPT_FEED}, OPT_JOB},
+    {"drain", ctl_drain, NO_FEED, {OPT_WAIT, OPT_SECONDS}, 0},
+    {"undrain", ctl_undrain, NO_FEED, {0}, 0},
+    {"check", ctl_check, NO_FEED, {OPT_NAGIOS, OPT_SECONDS}, 0},
+    {"reload", ctl_reload, NO_FEED, {0}, 0},
     {"version", version, NO_FEED, {0}, 0},
 };
 #define NVERBS (sizeof(verbs) / sizeof(*verbs))
@@ -110,13 +118,13 @@ static const struct argp_option options[] = {
     {"batch", OPT_BATCH, "B", 0, "bench, slices, token, mix, batch, find: rows per trainer", 1},
     {"epoch", OPT_EPOCH, "E", 0,
      "slices, token, mix, batch: of this epoch (0, or the token's); find: from this one on; "
-     "replay: "
-     "of --step",
+     "replay: of --step",
      1},
     {"epochs", OPT_EPOCHS, "E", 0, "bench: run E epochs, not a time; find: look in E (1)", 1},
     {"seconds", OPT_SECONDS, "S", 0,
-     "Measure for S seconds: bench (10), replay, measure, trace (5)", 1},
-    {"feed", OPT_FEED, "FEED", 0, "replay, measure: of this feed, where jobs of several fit", 1},
+     "Measure for S seconds: bench (10), replay, measure, trace (5); drain, check: wait no longer", 1},
+    {"feed", OPT_FEED, "FEED", 0,
+     "replay, measure: of this feed, where jobs of several fit; detach: only its trainers of it", 1},
     {"batches", OPT_BATCHES, "N", 0, "replay: N batches to each rank, not a time", 1},
     {"out", OPT_OUT, "FILE", 0,
      "show, batch: where to write the PNG; trace: the events (dataload-trace.json)", 1},
@@ -129,6 +137,9 @@ static const struct argp_option options[] = {
     {"step", OPT_STEP, "T", 0, "token, replay: before this step; batch: of this step", 1},
     {"release", OPT_RELEASE, "UUID", 0, "gpu: the daemon lets go of this one", 1},
     {"textfile", OPT_TEXTFILE, "DIR", 0, "metrics: write DIR/dataloadd.prom for node_exporter", 1},
+    {"job", OPT_JOB, "JOB", 0, "detach: this job, or those that begin so, JOB*", 1},
+    {"wait", OPT_WAIT, NULL, 0, "drain: until no client is left", 1},
+    {"nagios", OPT_NAGIOS, NULL, 0, "check: begin with a plugin's first line", 1},
     {NULL, OPT_HELP, NULL, OPTION_HIDDEN, "Print this help", -1},
     {0},
 };
@@ -232,6 +243,8 @@ static void check_line(struct argp_state *state, struct line *line)
                    DLP_BATCH_MAX);
     if (line->ctl.token && line->ctl.seed >= 0)
         argp_error(state, "give --seed or --token, not both: a token has its job's seed");
+    if (verb->run == ctl_drain && line->ctl.seconds > 0 && !line->ctl.wait)
+        argp_error(state, "drain --seconds goes with --wait");
     if (line->ctl.epochs > 0 && line->ctl.seconds > 0)
         argp_error(state, "give --epochs or --seconds, not both");
     if (line->ctl.batches > 0 && line->ctl.seconds > 0)
@@ -287,6 +300,15 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         return 0;
     case OPT_BATCHES:
         ctl->batches = whole(state, key, arg, 1, 1000000);
+        return 0;
+    case OPT_JOB:
+        ctl->job = arg;
+        return 0;
+    case OPT_WAIT:
+        ctl->wait = true;
+        return 0;
+    case OPT_NAGIOS:
+        ctl->nagios = true;
         return 0;
     case OPT_RANK:
         ctl->rank = whole(state, key, arg, 0, DLP_WORLD_MAX - 1);
@@ -359,10 +381,15 @@ int main(int argc, char **argv)
                "  report --html FILE    one page to look at and to send\n"
                "  replay JOB            what its trainers take when they never wait\n"
                "  measure JOB           that, the input-only rate, and which of them limits\n"
+               "  detach --job JOB      end a job for its trainers\n"
+               "  drain, undrain        let no new job in, or let them in again\n"
+               "  reload                read the configuration again\n"
+               "  check                 daemon, limits, storage: what is wrong, and what helps\n"
                "  ping                  is the daemon there?\n"
                "  version               of this program\n\n"
                "Exit status: 0 fine, 3 not running, 4 no such feed or client, 64 usage, "
-               "69 unavailable, 77 not permitted, 78 configuration.",
+               "69 unavailable, 77 not permitted, 78 configuration; of check: 0 fine, "
+               "1 warning, 2 critical.",
     };
     struct line line = {
         .ctl = {.out = stdout,

@@ -11,7 +11,8 @@
 
 /* No lock: all feeds take from it for each record that they read. */
 struct budget {
-    uint64_t limit, decode_limit;
+    _Atomic uint64_t limit;
+    uint64_t decode_limit;
     _Atomic uint64_t used[BUDGET_USES + 1]; /* the last is the sum, which alone is limited */
     _Atomic unsigned waiting;
 };
@@ -53,7 +54,8 @@ static bool take(struct budget *budget, enum budget_use use, uint64_t bytes, uin
 {
     *used = atomic_load(&budget->used[BUDGET_USES]);
     do {
-        if (bytes > budget->limit - *used)
+        uint64_t limit = atomic_load(&budget->limit);
+        if (*used > limit || bytes > limit - *used)
             return false;
     } while (!atomic_compare_exchange_weak(&budget->used[BUDGET_USES], used, *used + bytes));
     atomic_fetch_add(&budget->used[use], bytes);
@@ -115,6 +117,14 @@ bool budget_pressed(const struct budget *budget)
 uint64_t budget_limit(const struct budget *budget)
 {
     return budget->limit;
+}
+
+/* What is taken meanwhile may lie above it, and is given back in its time. */
+void budget_set_limit(struct budget *budget, uint64_t limit)
+{
+    uint64_t wanted = limit ? limit : system_memory() / 2;
+    uint64_t used = budget_used(budget, BUDGET_USES);
+    atomic_store(&budget->limit, wanted > used ? wanted : used);
 }
 
 uint64_t budget_decode_limit(const struct budget *budget)

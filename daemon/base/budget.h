@@ -37,6 +37,9 @@ void budget_press(struct budget *budget);
 void budget_relax(struct budget *budget);
 bool budget_pressed(const struct budget *budget);
 uint64_t budget_limit(const struct budget *budget);
+/* Another limit from now on, 0 = half of system_memory(), but no less than what is used. The decode
+ * limit stays. */
+void budget_set_limit(struct budget *budget, uint64_t limit);
 uint64_t budget_decode_limit(const struct budget *budget);
 uint64_t budget_used(const struct budget *budget, enum budget_use use); /* BUDGET_USES: all */
 

@@ -89,6 +89,11 @@ static bool group_allowed(const struct feed_spec *spec, gid_t gid)
     return gid != overflow_gid() && contains(spec->groups, spec->ngroups, gid);
 }
 
+bool access_admin(const struct access_peer *peer)
+{
+    return peer->uid == 0 || peer->uid == geteuid();
+}
+
 bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer)
 {
     if (!spec->nusers && !spec->ngroups)

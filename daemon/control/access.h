@@ -22,6 +22,8 @@ struct access_peer {
 int access_peer_read(int fd, struct access_peer *peer, struct error *err);
 void access_peer_clear(struct access_peer *peer);
 
+/* Root or the daemon's own user: who may do what concerns others. */
+bool access_admin(const struct access_peer *peer);
 /* True when both lists are empty, the uid is in users, or a group is in groups. The overflow ids
  * (what the kernel shows for ids that have no name in our user namespace) match no list: they stand
  * for anybody. */

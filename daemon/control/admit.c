@@ -54,7 +54,7 @@ void admit_cancel(struct admit *admit)
     admit->cancelled = true;
     mix_task_cancel(admit->mix);
     if (stage == ADMIT_DATASET)
-        datasets_leave(admit->session->control->datasets, &admit->waiter);
+        datasets_leave(&admit->waiter);
     if (stage == ADMIT_DATASET || stage == ADMIT_GROUP || stage == ADMIT_GATHER ||
         stage == ADMIT_MEMORY || stage == ADMIT_GPU || (stage == ADMIT_CHECK && !admit->opens))
         admit_drop(admit);
@@ -270,5 +270,5 @@ void admit_begin(struct session *session, uint64_t id, const Dlp__Attach *messag
     }
     admit->waiter =
         (struct datasets_waiter){.done = on_dataset, .progress = admit_progress, .context = admit};
-    datasets_get(session->control->datasets, session->feed_number, &admit->waiter);
+    datasets_get(session->control->datasets, session->feed_number, session->spec, &admit->waiter);
 }

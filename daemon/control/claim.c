@@ -38,15 +38,48 @@ static int check_pins(const struct feed_spec *spec, const Dlp__Attach *message,
     return code;
 }
 
+/* As the job is that the message means, if it runs: by the name of its job, or of its group. */
+static const struct feed_spec *running_spec(const struct session *session,
+                                            const Dlp__Attach *message, const struct place *place)
+{
+    const struct jobs *jobs = session->control->jobs;
+    struct job_want want = {.uid = session->peer.uid,
+                            .feed = message->feed,
+                            .name = session->job_name,
+                            .probe = message->probe,
+                            .resume = place->reconnects ? &place->start : NULL,
+                            .last = place->last};
+    const struct feed_spec *spec = jobs_spec(jobs, &want);
+    if (spec || message->probe)
+        return spec;
+    want.shared = true;
+    want.name = *message->group ? message->group : "default";
+    return jobs_spec(jobs, &want);
+}
+
+/* A feed that the configuration no longer has is there for its running jobs. */
+static int find_feed(struct session *session, const Dlp__Attach *message,
+                     const struct feed_spec *running, struct refusal *refusal)
+{
+    struct control *control = session->control;
+    int number = feeds_check(control, &session->peer, message->feed, refusal);
+    if (number < 0 && refusal->code == DLP_ERROR_NO_SUCH_FEED && running &&
+        access_allowed(running, &session->peer))
+        number = control_find_any(control, message->feed);
+    return number;
+}
+
 static int check_entry(struct session *session, const Dlp__Attach *message,
                        const struct place *place, struct refusal *refusal)
 {
     struct control *control = session->control;
-    int number = feeds_check(control, &session->peer, message->feed, refusal);
+    const struct feed_spec *running = running_spec(session, message, place);
+    int number = find_feed(session, message, running, refusal);
     if (number < 0)
         return (int)refusal->code;
     session->feed_number = (uint32_t)number;
-    session->spec = control->options.feeds[number];
+    spec_unref(session->spec);
+    session->spec = spec_ref(running ? running : control->options.feeds[number]);
     if (control->nattached >= control->options.clients)
         return refuse(
             refusal, DLP_ERROR_TOO_MANY,
@@ -119,18 +152,19 @@ static int enter_group(struct session *session, struct job *job, const Dlp__Numb
 int claim_rank(struct session *session, const Dlp__Attach *message, const struct place *place,
                struct refusal *refusal)
 {
+    if (*message->job)
+        snprintf(session->job_name, sizeof session->job_name, "%s", message->job);
+    else
+        snprintf(session->job_name, sizeof session->job_name, "pid-%d", (int)session->peer.pid);
     int code = check_entry(session, message, place, refusal);
     if (!code)
         code = check_group(session->spec, message, refusal);
     if (code)
         return code;
     const char *group = group_name(session->spec, message);
-    if (*message->job)
-        snprintf(session->job_name, sizeof session->job_name, "%s", message->job);
-    else
-        snprintf(session->job_name, sizeof session->job_name, "pid-%d", (int)session->peer.pid);
     struct job_want want = {.uid = session->peer.uid,
                             .pid = session->peer.pid,
+                            .spec = session->spec,
                             .feed = session->spec->name,
                             .name = *group ? group : session->job_name,
                             .probe = message->probe,
@@ -145,7 +179,8 @@ int claim_rank(struct session *session, const Dlp__Attach *message, const struct
                             .resume = place->reconnects ? &place->start : NULL,
                             .resume_plan = place->plan_id,
                             .token = place->has_token ? &place->token : NULL,
-                            .last = place->last};
+                            .last = place->last,
+                            .running_only = session->control->draining};
     struct job *job;
     code = jobs_claim(session->control->jobs, &want, clock_ns(), &job, &session->rank, refusal);
     if (code)

@@ -172,6 +172,11 @@ static void more_to_send(void *context)
         uv_timer_start(&conn->timer, on_timer, NEXT_WAKE_MS, 0);
 }
 
+static void close_by_session(void *context, const char *why)
+{
+    close_soon(context, why);
+}
+
 static void fill_error(Dlp__Envelope *env, Dlp__Error *error, enum dlp_error code, const char *text)
 {
     dlp__error__init(error);
@@ -410,8 +415,8 @@ void conn_new(struct control *control, int fd)
         free(conn);
         return;
     }
-    conn->session =
-        session_new(control, &peer, &(struct session_sink){send_frame, conn, more_to_send});
+    conn->session = session_new(
+        control, &peer, &(struct session_sink){send_frame, conn, more_to_send, close_by_session});
     conn->lease = lease_new(control->options.loop, fd, conn->pid, on_process_ended, conn);
     conn->session->lease = lease_kind(conn->lease);
     conn->session->life = lease_fd(conn->lease);

@@ -12,6 +12,7 @@
 #include "control/admit.h"
 #include "control/autoscale.h"
 #include "control/conn.h"
+#include "control/evict.h"
 #include "control/group.h"
 #include "control/heartbeat.h"
 #include "control/http.h"
@@ -22,6 +23,7 @@
 #include "control/reclaim.h"
 #include "control/replay.h"
 #include "control/session.h"
+#include "control/settings.h"
 #include "control/status.h"
 #include "control/trace_reply.h"
 
@@ -87,6 +89,7 @@ static void on_tick(uv_timer_t *timer)
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
         next = s->next;
+        evict_tick(s, now);
         if (s->inquiry)
             inquiry_tick(s->inquiry);
         page_reply_tick(s);
@@ -105,6 +108,7 @@ static void on_tick(uv_timer_t *timer)
     }
     autoscale_tick(control->autoscale, now);
     replay_tick(control, now);
+    settings_tick(control);
     mix_watch_tick(control->mix_watch);
     uploaders_watch(control->options.uploaders);
     reclaim_look(control->reclaim);
@@ -140,13 +144,12 @@ struct control *control_new(const struct control_options *options)
     control->options = *options;
     control->started = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
-    control->totals = mem_array(options->nfeeds, sizeof *control->totals);
+    control->options.feeds = NULL;
+    control->options.nfeeds = 0;
     control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);
     control->badlist = badlist_new(BADLIST_MAX);
     read_badlist(control);
     struct datasets_options datasets = {.loop = options->loop,
-                                        .feeds = options->feeds,
-                                        .nfeeds = options->nfeeds,
                                         .cache_dir = options->cache_dir,
                                         .cache_bytes = options->cache_bytes,
                                         .cache_marks = options->cache_marks,
@@ -155,6 +158,8 @@ struct control *control_new(const struct control_options *options)
                                         .ended = on_ended,
                                         .context = control};
     control->datasets = datasets_new(&datasets);
+    for (uint32_t i = 0; i < options->nfeeds; i++)
+        control_add_feed(control, options->feeds[i]);
     control->errands = errands_new(options->mailbox);
     control->pages = pages_new(control);
     control->http = http_new(options->loop, control->pages, &options->metrics);
@@ -186,6 +191,12 @@ void control_accept(struct control *control, int fd)
 }
 
 int control_find_feed(const struct control *control, const char *name)
+{
+    int number = control_find_any(control, name);
+    return number < 0 || control->totals[number].removed ? -1 : number;
+}
+
+int control_find_any(const struct control *control, const char *name)
 {
     for (uint32_t i = 0; i < control->options.nfeeds; i++)
         if (!strcmp(control->options.feeds[i]->name, name))
@@ -259,6 +270,10 @@ void control_free(struct control *control)
     pages_free(control->pages);
     badlist_free(control->badlist);
     free(control->totals);
+    for (uint32_t i = 0; i < control->options.nfeeds; i++)
+        spec_unref(control->feeds[i]);
+    free(control->feeds);
+    settings_forget_notes(control);
     free(control->save_path);
     uv_close((uv_handle_t *)&control->tick, on_handle_closed);
     uv_close((uv_handle_t *)&control->gpu_look, on_handle_closed);

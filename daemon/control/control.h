@@ -25,6 +25,7 @@
 #include "proto/errors.h"
 
 struct control_totals { /* of a feed: what its past clients have counted */
+    bool removed;       /* it is no longer configured: only its running jobs are served */
     uint64_t bad, damaged, skipped, lag_detached;
     uint64_t marks_used, marks_wrong, marks_kept;
     struct feed_work work;
@@ -33,9 +34,16 @@ struct control_totals { /* of a feed: what its past clients have counted */
     uint64_t bad_limit_stops;
 };
 
+#define CONTROL_NOTES_MAX 8
+
 struct control {
-    struct control_options options;
+    struct control_options options; /* as they are now */
+    struct feed_spec **feeds;      /* of options: those that there have ever been, our references */
     struct control_totals *totals; /* one a feed */
+    uint64_t client_memory;        /* as configured; 0 = a share of the limit */
+    uint64_t memory_wanted;        /* less than the limit, for later (settings.h); 0 = as it is */
+    char *notes[CONTROL_NOTES_MAX]; /* about the configuration, for status */
+    uint32_t nnotes;
     struct datasets *datasets;
     struct jobs *jobs;
     struct badlist *badlist;
@@ -58,6 +66,7 @@ struct control {
     uint64_t promised;  /* bytes that the groups will take */
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
+    uint64_t draining;  /* ns: since then no new job is let in; 0 = new ones are */
     uint64_t malformed, refused;
     uint64_t attachments;               /* ever */
     uint64_t refusals[DLP_ERROR_CODES]; /* of those refused */
@@ -86,6 +95,8 @@ void control_free(struct control *control);
 
 /* For the modules of control. */
 int control_find_feed(const struct control *control, const char *name); /* -1 = none */
+int control_find_any(const struct control *control, const char *name);  /* also removed ones */
+void control_add_feed(struct control *control, struct feed_spec *spec); /* settings.c */
 /* A feed has given its memory back, or a session has ended. */
 void control_settled(struct control *control);
 

@@ -38,6 +38,8 @@ struct control_options {
     const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
     const struct gpus *gpus;
     struct http_address metrics; /* of the HTTP port; size 0 = none */
+    void (*reload)(void *context); /* reads the configuration again; NULL = cannot */
+    void *reload_context;
     struct heartbeat *heartbeat; /* NULL: no counters file is kept */
 };
 

@@ -7,9 +7,12 @@
 #include "base/mem.h"
 
 struct opening {
+    struct opening *next; /* of all */
     uv_work_t work;
     struct datasets *datasets;
     uint32_t feed;
+    const struct feed_spec *spec;    /* our own reference */
+    bool retired;                    /* the feed is another by now: goes when it has run */
     struct dataset *current;         /* opened last */
     struct datasets_waiter *waiters; /* for the opening that runs */
     struct datasets_waiter *served;  /* being told of the one that has ended */
@@ -25,7 +28,8 @@ struct opening {
 
 struct datasets {
     struct datasets_options options;
-    struct opening *openings; /* one a feed */
+    struct opening *all, **feeds; /* one a feed */
+    uint32_t nfeeds;
     bool stopping;
 };
 
@@ -33,13 +37,46 @@ struct datasets *datasets_new(const struct datasets_options *options)
 {
     struct datasets *datasets = mem_new(sizeof *datasets);
     datasets->options = *options;
-    datasets->openings = mem_array(options->nfeeds, sizeof *datasets->openings);
-    for (uint32_t i = 0; i < options->nfeeds; i++) {
-        datasets->openings[i].datasets = datasets;
-        datasets->openings[i].feed = i;
-        pthread_mutex_init(&datasets->openings[i].mutex, NULL);
-    }
     return datasets;
+}
+
+static struct opening *new_opening(struct datasets *datasets, uint32_t feed,
+                                   const struct feed_spec *spec)
+{
+    struct opening *opening = mem_new(sizeof *opening);
+    opening->datasets = datasets;
+    opening->feed = feed;
+    opening->spec = spec_ref(spec);
+    pthread_mutex_init(&opening->mutex, NULL);
+    opening->next = datasets->all;
+    datasets->all = opening;
+    return opening;
+}
+
+static void free_opening(struct opening *opening)
+{
+    struct opening **at = &opening->datasets->all;
+    while (*at != opening)
+        at = &(*at)->next;
+    *at = opening->next;
+    dataset_unref(opening->current);
+    spec_unref(opening->spec);
+    pthread_mutex_destroy(&opening->mutex);
+    free(opening);
+}
+
+void datasets_set(struct datasets *datasets, uint32_t feed, const struct feed_spec *spec)
+{
+    struct opening *fresh = new_opening(datasets, feed, spec);
+    if (feed == datasets->nfeeds) {
+        datasets->feeds = mem_grow(datasets->feeds, ++datasets->nfeeds, sizeof(struct opening *));
+    } else {
+        struct opening *old = datasets->feeds[feed];
+        old->retired = true;
+        if (!old->running)
+            free_opening(old);
+    }
+    datasets->feeds[feed] = fresh;
 }
 
 static bool on_progress(void *context, const char *text, uint64_t done, uint64_t total)
@@ -63,9 +100,8 @@ static void open_it(uv_work_t *work)
         opening->result = dataset_ref(opening->current);
         return;
     }
-    spec_open_dataset(options->feeds[opening->feed], options->cache_dir, options->cache_bytes,
-                      options->cache_marks, options->threads, on_progress, opening,
-                      &opening->result, &opening->err);
+    spec_open_dataset(opening->spec, options->cache_dir, options->cache_bytes, options->cache_marks,
+                      options->threads, on_progress, opening, &opening->result, &opening->err);
 }
 
 static void on_opened(uv_work_t *work, int status);
@@ -112,13 +148,28 @@ static void on_opened(uv_work_t *work, int status)
         return;
     }
     tell_waiters(opening);
+    if (opening->retired && !opening->running)
+        free_opening(opening);
     options->ended(options->context);
 }
 
-void datasets_get(struct datasets *datasets, uint32_t feed, struct datasets_waiter *waiter)
+static struct opening *find(struct datasets *datasets, uint32_t feed, const struct feed_spec *spec)
 {
-    struct opening *opening = &datasets->openings[feed];
-    waiter->feed = feed;
+    if (datasets->feeds[feed]->spec == spec)
+        return datasets->feeds[feed];
+    for (struct opening *opening = datasets->all; opening; opening = opening->next)
+        if (opening->retired && opening->spec == spec)
+            return opening;
+    struct opening *opening = new_opening(datasets, feed, spec);
+    opening->retired = true;
+    return opening;
+}
+
+void datasets_get(struct datasets *datasets, uint32_t feed, const struct feed_spec *spec,
+                  struct datasets_waiter *waiter)
+{
+    struct opening *opening = find(datasets, feed, spec);
+    waiter->opening = opening;
     waiter->next = opening->waiters;
     opening->waiters = waiter;
     if (!opening->running)
@@ -135,9 +186,9 @@ static bool unlink_waiter(struct datasets_waiter **list, const struct datasets_w
     return true;
 }
 
-void datasets_leave(struct datasets *datasets, struct datasets_waiter *waiter)
+void datasets_leave(struct datasets_waiter *waiter)
 {
-    struct opening *opening = &datasets->openings[waiter->feed];
+    struct opening *opening = waiter->opening;
     if (unlink_waiter(&opening->waiters, waiter))
         opening->cancel = !opening->waiters;
     else
@@ -159,23 +210,23 @@ static void tell_progress(struct opening *opening)
 
 void datasets_tick(struct datasets *datasets)
 {
-    for (uint32_t i = 0; i < datasets->options.nfeeds; i++)
-        if (datasets->openings[i].running)
-            tell_progress(&datasets->openings[i]);
+    for (struct opening *opening = datasets->all; opening; opening = opening->next)
+        if (opening->running)
+            tell_progress(opening);
 }
 
 struct dataset *datasets_peek(const struct datasets *datasets, uint32_t feed)
 {
-    return datasets->openings[feed].current;
+    return datasets->feeds[feed]->current;
 }
 
 bool datasets_stop(struct datasets *datasets)
 {
     bool running = false;
     datasets->stopping = true;
-    for (uint32_t i = 0; i < datasets->options.nfeeds; i++) {
-        datasets->openings[i].cancel = true;
-        running |= datasets->openings[i].running;
+    for (struct opening *opening = datasets->all; opening; opening = opening->next) {
+        opening->cancel = true;
+        running |= opening->running;
     }
     return running;
 }
@@ -184,10 +235,8 @@ void datasets_free(struct datasets *datasets)
 {
     if (!datasets)
         return;
-    for (uint32_t i = 0; i < datasets->options.nfeeds; i++) {
-        dataset_unref(datasets->openings[i].current);
-        pthread_mutex_destroy(&datasets->openings[i].mutex);
-    }
-    free(datasets->openings);
+    while (datasets->all)
+        free_opening(datasets->all);
+    free(datasets->feeds);
     free(datasets);
 }

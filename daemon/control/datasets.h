@@ -1,6 +1,6 @@
 /* The open data sets, one a feed: shared, opened on a helper thread, checked anew (and opened again
- * where they have changed) for each new job. All who ask for one feed at a time share one opening.
- * Loop thread. */
+ * where they have changed) for each new job. All who ask for one feed at a time share one opening;
+ * who asks for what a feed was before the configuration changed has one of his own. Loop thread. */
 #ifndef DATASETS_H
 #define DATASETS_H
 
@@ -16,7 +16,7 @@ struct datasets;
 /* Embedded in whoever waits; belongs to datasets from get until done or leave. */
 struct datasets_waiter {
     struct datasets_waiter *next;
-    uint32_t feed;
+    struct opening *opening;
     /* dataset is borrowed (take a reference), NULL with an error. */
     void (*done)(void *context, struct dataset *dataset, const struct error *err);
     void (*progress)(void *context, const char *text, uint64_t done, uint64_t total);
@@ -25,8 +25,6 @@ struct datasets_waiter {
 
 struct datasets_options {
     uv_loop_t *loop;
-    struct feed_spec *const *feeds;
-    uint32_t nfeeds;
     const char *cache_dir;
     uint64_t cache_bytes;
     bool cache_marks; /* of JPEGs are kept */
@@ -38,10 +36,14 @@ struct datasets_options {
 };
 
 struct datasets *datasets_new(const struct datasets_options *options);
-/* Calls done later, never from inside. */
-void datasets_get(struct datasets *datasets, uint32_t feed, struct datasets_waiter *waiter);
+/* What the feed is from now on; it may be the first one beyond those there are. What was open of it
+ * is no longer. */
+void datasets_set(struct datasets *datasets, uint32_t feed, const struct feed_spec *spec);
+/* That of the feed, as the spec has it. Calls done later, never from inside. */
+void datasets_get(struct datasets *datasets, uint32_t feed, const struct feed_spec *spec,
+                  struct datasets_waiter *waiter);
 /* done will not be called; an opening that nobody waits for is stopped. */
-void datasets_leave(struct datasets *datasets, struct datasets_waiter *waiter);
+void datasets_leave(struct datasets_waiter *waiter);
 /* Tells those who wait what the openings have reported since the last call. */
 void datasets_tick(struct datasets *datasets);
 /* The one opened last, borrowed; NULL = not opened yet. */

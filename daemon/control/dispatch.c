@@ -6,7 +6,10 @@
 #include "base/trace.h"
 #include "control/admit.h"
 #include "control/bad_reply.h"
+#include "control/check_reply.h"
 #include "control/control.h"
+#include "control/drain.h"
+#include "control/evict.h"
 #include "control/feeds.h"
 #include "control/find_reply.h"
 #include "control/gpu_reply.h"
@@ -14,6 +17,7 @@
 #include "control/page_reply.h"
 #include "control/replay_request.h"
 #include "control/rows_reply.h"
+#include "control/settings.h"
 #include "control/slices.h"
 #include "control/status.h"
 #include "control/token_reply.h"
@@ -264,6 +268,32 @@ static bool trace(struct session *session, const Dlp__Envelope *env)
     return true;
 }
 
+static bool evict(struct session *session, const Dlp__Envelope *env)
+{
+    const Dlp__EvictRequest *message = env->evict_request;
+    if (!*message->feed || check_name(session, env->id, "feed", message->feed))
+        evict_reply(session, env->id, message);
+    return true;
+}
+
+static bool drain(struct session *session, const Dlp__Envelope *env)
+{
+    drain_reply(session, env->id, env->drain_request);
+    return true;
+}
+
+static bool check(struct session *session, const Dlp__Envelope *env)
+{
+    check_reply_begin(session, env->id);
+    return true;
+}
+
+static bool reload(struct session *session, const Dlp__Envelope *env)
+{
+    settings_reload(session, env->id);
+    return true;
+}
+
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
@@ -297,6 +327,10 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_PAGE_REQUEST] = {GREETED_STATES, page},
     [DLP__ENVELOPE__BODY_TRACE_REQUEST] = {GREETED_STATES, trace},
     [DLP__ENVELOPE__BODY_REPLAY_REQUEST] = {GREETED_STATES, replay},
+    [DLP__ENVELOPE__BODY_EVICT_REQUEST] = {GREETED_STATES, evict},
+    [DLP__ENVELOPE__BODY_DRAIN_REQUEST] = {GREETED_STATES, drain},
+    [DLP__ENVELOPE__BODY_CHECK_REQUEST] = {GREETED_STATES, check},
+    [DLP__ENVELOPE__BODY_RELOAD_REQUEST] = {GREETED_STATES, reload},
 };
 
 static const struct handler *find_handler(const Dlp__Envelope *env)

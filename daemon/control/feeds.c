@@ -15,7 +15,7 @@ static void list_names(const struct control *control, const struct access_peer *
     *text = '\0';
     for (uint32_t i = 0; i < control->options.nfeeds && used < size; i++) {
         const struct feed_spec *spec = control->options.feeds[i];
-        if (access_allowed(spec, peer))
+        if (!control->totals[i].removed && access_allowed(spec, peer))
             used +=
                 (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", spec->name);
     }
@@ -125,6 +125,8 @@ void feeds_reply(struct session *session, uint64_t id)
     do {
         Dlp__FeedsReply reply = DLP__FEEDS_REPLY__INIT;
         for (; number < total && reply.n_feeds < FEEDS_A_PART; number++) {
+            if (session->control->totals[number].removed)
+                continue;
             fill_info(session, number, &texts[reply.n_feeds]);
             list[reply.n_feeds] = &texts[reply.n_feeds].info;
             reply.n_feeds++;

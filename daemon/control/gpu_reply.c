@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "control/control.h"
 #include "device/gpus.h"
@@ -59,8 +58,7 @@ static const struct gpu *find(const struct gpu_list *list, const char *uuid)
 static bool let_go(struct session *session, uint64_t id, const char *uuid)
 {
     const struct control_options *options = &session->control->options;
-    uid_t uid = session->peer.uid;
-    if (uid != 0 && uid != geteuid()) {
+    if (!access_admin(&session->peer)) {
         session_deny(session, id, "release of a GPU", DLP_ERROR_NOT_PERMITTED,
                      "only root and the daemon's own user may have it let go of a GPU");
         return false;

@@ -27,7 +27,7 @@ struct group *group_new(struct control *control, uint32_t feed_number, struct jo
     group->feed_number = feed_number;
     group->job = job;
     group->told = 1;
-    group->params = (struct feed_params){.spec = options->feeds[feed_number],
+    group->params = (struct feed_params){.spec = spec_ref(job->spec),
                                          .rank = rank,
                                          .world = job->world,
                                          .batch = job->batch,
@@ -65,6 +65,7 @@ static void free_group(struct group *group)
     for (uint32_t slot = 0; slot < group->params.slots; slot++)
         free(group->batches[slot].failure);
     dataset_unref(group->params.dataset);
+    spec_unref(group->params.spec);
     if (group->leaver)
         group->leaver->group = NULL;
     free(group);

@@ -16,6 +16,7 @@ static void drop(struct inquiry *inquiry)
 {
     inquiry->session->inquiry = NULL;
     dataset_unref(inquiry->dataset);
+    spec_unref(inquiry->spec);
     inquiry->kind->free(inquiry->result);
     free(inquiry->want);
     free(inquiry);
@@ -202,7 +203,7 @@ static struct inquiry *inquiry_new(struct session *session, const struct feed_sp
 {
     struct inquiry *inquiry = mem_new(sizeof *inquiry);
     inquiry->session = session;
-    inquiry->spec = spec;
+    inquiry->spec = spec_ref(spec);
     inquiry->has_token = *question->token;
     inquiry->token = *token;
     inquiry->order = (struct plan_settings){
@@ -261,7 +262,7 @@ void inquiry_begin(struct session *session, uint64_t id, const struct inquiry_ki
     inquiry->id = id;
     inquiry->kind = kind;
     inquiry->want = want;
-    datasets_get(session->control->datasets, (uint32_t)number, &inquiry->waiter);
+    datasets_get(session->control->datasets, (uint32_t)number, inquiry->spec, &inquiry->waiter);
 }
 
 bool inquiry_continue(struct session *session)
@@ -281,7 +282,7 @@ void inquiry_cancel(struct inquiry *inquiry)
     inquiry->cancel = true;
     switch (inquiry->stage) {
     case INQUIRY_DATASET:
-        datasets_leave(inquiry->session->control->datasets, &inquiry->waiter);
+        datasets_leave(&inquiry->waiter);
         drop(inquiry);
         break;
     case INQUIRY_ERRAND:

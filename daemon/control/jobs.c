@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "feed/spec.h"
 #include "store/dataset.h"
 
 #define LINGERING_MAX 1024 /* jobs without clients; the longest without goes first */
@@ -27,6 +28,7 @@ static void free_job(struct job *job)
     dataset_unref(job->dataset);
     free(job->ranks);
     free(job->mix_note);
+    spec_unref(job->spec);
     free(job);
 }
 
@@ -54,9 +56,9 @@ static void remove_job(struct jobs *jobs, struct job *job)
 static struct job *find_job(const struct jobs *jobs, const struct job_want *want)
 {
     struct job *job = jobs->first;
-    while (job && ((job->uid != want->uid && !want->shared) || job->shared != want->shared ||
-                   job->probe != want->probe || strcmp(job->feed, want->feed) != 0 ||
-                   strcmp(job->name, want->name) != 0))
+    while (job && (job->ended || (job->uid != want->uid && !want->shared) ||
+                   job->shared != want->shared || job->probe != want->probe ||
+                   strcmp(job->feed, want->feed) != 0 || strcmp(job->name, want->name) != 0))
         job = job->next;
     return job;
 }
@@ -141,6 +143,7 @@ static struct job *make_job(const struct job_want *want)
     struct job *job = mem_new(sizeof *job);
     struct job_optional seed = seed_of(want);
     job->uid = want->uid;
+    job->spec = spec_ref(want->spec);
     job->feed = want->feed;
     snprintf(job->name, sizeof job->name, "%s", want->name);
     job->probe = want->probe;
@@ -248,12 +251,38 @@ static void begin_after_released(struct job *job)
     job->nranks = 0;
 }
 
+static bool begins_anew(const struct job *job, const struct job_want *want)
+{
+    return job->empty_since && !want->resume && !want->last;
+}
+
+const struct feed_spec *jobs_spec(const struct jobs *jobs, const struct job_want *want)
+{
+    const struct job *job = find_job(jobs, want);
+    return job && !begins_anew(job, want) ? job->spec : NULL;
+}
+
+/* Of those that run, also the last of a reconnect, or one that goes on. */
+static int check_running(const struct job *job, const struct job_want *want,
+                         struct refusal *refusal)
+{
+    if (!want->running_only || want->resume || (job && !begins_anew(job, want)))
+        return 0;
+    return refuse(refusal, DLP_ERROR_DRAINING,
+                  "this node drains: it serves the jobs that run until they end, and %s %s of feed "
+                  "%s is none of them: run it elsewhere, or try again when the daemon is started "
+                  "anew or dataloadctl undrain has been said",
+                  jobs_word(want->shared), want->name, want->feed);
+}
+
 int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, struct job **out,
                uint32_t *rank, struct refusal *refusal)
 {
     jobs_expire(jobs, now);
     struct job *job = find_job(jobs, want);
-    if (job && job->empty_since && !want->resume && !want->last) {
+    if (check_running(job, want, refusal))
+        return (int)refusal->code;
+    if (job && begins_anew(job, want)) {
         remove_job(jobs, job);
         job = NULL;
     }
@@ -312,7 +341,7 @@ void jobs_release(struct jobs *jobs, struct job *job, uint32_t rank, uint64_t no
     if (--job->nclaims)
         return;
     job->empty_since = now;
-    if (!job->begun || job->probe)
+    if (!job->begun || job->probe || job->ended)
         remove_job(jobs, job);
     else
         limit_lingering(jobs);
@@ -345,6 +374,22 @@ bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place)
     return true;
 }
 
+uint32_t jobs_end(struct jobs *jobs, bool (*which)(void *context, const struct job *job),
+                  void *context)
+{
+    uint32_t count = 0;
+    for (struct job *job = jobs->first, *next; job; job = next) {
+        next = job->next;
+        if (job->ended || !which(context, job))
+            continue;
+        count++;
+        job->ended = true;
+        if (!job->nclaims)
+            remove_job(jobs, job);
+    }
+    return count;
+}
+
 void jobs_expire(struct jobs *jobs, uint64_t now)
 {
     for (struct job *job = jobs->first, *next; job; job = next) {
@@ -352,6 +397,11 @@ void jobs_expire(struct jobs *jobs, uint64_t now)
         if (job->empty_since && now - job->empty_since >= jobs->linger_ns)
             remove_job(jobs, job);
     }
+}
+
+void jobs_set_linger(struct jobs *jobs, uint64_t linger_ns)
+{
+    jobs->linger_ns = linger_ns;
 }
 
 const struct job *jobs_first(const struct jobs *jobs)

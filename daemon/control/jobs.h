@@ -16,6 +16,7 @@
 
 struct jobs;
 struct dataset;
+struct feed_spec;
 
 struct job_start { /* where every rank of the job begins */
     uint64_t epoch;
@@ -40,7 +41,8 @@ struct job_rank {
 struct job {
     struct job *next;
     uid_t uid;
-    const char *feed; /* of the configuration: outlives the job */
+    const struct feed_spec *spec; /* our own reference: that with which it began */
+    const char *feed;             /* its name */
     char name[DLP_NAME_MAX + 1];
     bool probe, shared;
     uint32_t world, batch;
@@ -53,6 +55,7 @@ struct job {
     uint64_t empty_since; /* ns; 0 = it has clients */
     bool begun;           /* a client has been served */
     bool rebuilt;         /* from a reconnect: which ranks it has served is not known */
+    bool ended;           /* nobody finds it any more; it goes with its last claim */
     bool follows;         /* it starts after what the ranks of its run before had released */
     uint64_t mix_checked; /* control/mix_watch.h: the last epoch looked at, + 1 */
     char *mix_note;       /* of it; NULL = well mixed */
@@ -67,7 +70,8 @@ struct job_optional {
 struct job_want {
     uid_t uid;
     pid_t pid;
-    const char *feed;
+    const struct feed_spec *spec;
+    const char *feed; /* its name */
     const char *name;
     bool probe, shared;
     struct job_optional rank, world, batch, seed, epoch;
@@ -77,6 +81,7 @@ struct job_want {
     const char *resume_plan;        /* its plan id; NULL or "" = not said */
     const struct token *token;      /* before seed and epoch; NULL = none */
     bool last;                      /* go on after what was released */
+    bool running_only;              /* no new job is let in */
 };
 
 struct jobs *jobs_new(uint64_t linger_ns);
@@ -86,6 +91,8 @@ void jobs_free(struct jobs *jobs);
  * is. 0, or the code of the refusal. */
 int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, struct job **job,
                uint32_t *rank, struct refusal *refusal);
+/* That of the job that jobs_claim would find; NULL: it would make one. */
+const struct feed_spec *jobs_spec(const struct jobs *jobs, const struct job_want *want);
 /* The claimed rank has detached. */
 void jobs_left(struct job *job, uint32_t rank);
 /* Gives a rank back. A job that never served anybody, or a
@@ -98,8 +105,13 @@ void jobs_served(struct job *job, uint32_t rank);
 void jobs_stands(struct job *job, uint32_t rank, struct job_place place, bool rowless);
 /* That place; false when the rank has not been served since the job's start. */
 bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place);
+/* Ends all jobs that `which` picks: those without clients at once, the others, which nobody can
+ * join any more, with their last claim. How many. */
+uint32_t jobs_end(struct jobs *jobs, bool (*which)(void *context, const struct job *job),
+                  void *context);
 /* Ends jobs whose time after the last client is over. */
 void jobs_expire(struct jobs *jobs, uint64_t now);
+void jobs_set_linger(struct jobs *jobs, uint64_t linger_ns);
 const char *jobs_word(bool shared); /* what users call it: "job", "group" */
 const struct job *jobs_first(const struct jobs *jobs);
 

@@ -38,7 +38,7 @@ struct mix_task *mix_task_new(struct job *job, const struct feed_spec *spec, uin
         return NULL;
     job->mix_checked = epoch + 1;
     struct mix_task *task = mem_new(sizeof *task);
-    task->spec = spec;
+    task->spec = spec_ref(spec);
     task->dataset = dataset_ref(job->dataset);
     task->order =
         (struct plan_settings){.seed = job->seed, .shuffle = spec->shuffle, .lanes = spec->lanes};
@@ -57,6 +57,7 @@ void mix_task_free(struct mix_task *task)
     if (!task)
         return;
     dataset_unref(task->dataset);
+    spec_unref(task->spec);
     free(task);
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "control/admit.h"
+#include "control/check_reply.h"
 #include "control/control.h"
 #include "control/inquiry.h"
 #include "control/replay.h"
@@ -38,13 +39,15 @@ struct session *session_new(struct control *control, struct access_peer *peer,
 void session_reap(struct session *session)
 {
     struct control *control = session->control;
-    if (session->sink.send || session->admit || session->group || session->inquiry)
+    if (session->sink.send || session->admit || session->group || session->inquiry ||
+        session->check)
         return;
     *session->link = session->next;
     if (session->next)
         session->next->link = session->link;
     access_peer_clear(&session->peer);
     borrower_unref(session->borrower);
+    spec_unref(session->spec);
     free(session);
     control_settled(control);
 }
@@ -96,6 +99,7 @@ void session_end(struct session *session, const char *why)
     inquiry_cancel(session->inquiry);
     page_reply_cancel(session);
     trace_reply_cancel(session);
+    check_reply_cancel(session->check);
     if (session->admit)
         admit_cancel(session->admit); /* may free the session */
     else
@@ -197,6 +201,7 @@ static void leave(struct session *session, uint64_t id, const char *why)
 {
     log_leave(session, why);
     session->detach_id = id;
+    session->evict_by = 0;
     bool others = group_leave(session);
     session->state = SESSION_CLOSING;
     if (others)
@@ -211,14 +216,28 @@ static bool holds_any(const struct session *session)
     return false;
 }
 
+static const char *cast_off_why(const struct session *session)
+{
+    if (session->evict_by)
+        return "detached from outside";
+    return session->gpu_lost ? "detached because its GPU is lost"
+                             : "detached because it lagged behind its group";
+}
+
+void session_cast_off(struct session *session)
+{
+    session->cast_off = true;
+    loan_pass_by(session);
+    if (!holds_any(session))
+        leave(session, 0, cast_off_why(session));
+}
+
 void session_release(struct session *session, uint64_t id, const Dlp__Release *release)
 {
     if (!loan_release(session, release->slot, release->generation)) {
         gauge_release(&session->gauge, clock_ns());
         if (session->cast_off && !holds_any(session))
-            leave(session, 0,
-                  session->gpu_lost ? "detached because its GPU is lost"
-                                    : "detached because it lagged behind its group");
+            leave(session, 0, cast_off_why(session));
         return;
     }
     session_refuse_format(session, id, DLP_ERROR_BAD_RELEASE,

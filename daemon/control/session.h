@@ -20,6 +20,7 @@
 #include "control/page_reply.h"
 #include "control/place.h"
 #include "control/refusal.h"
+#include "control/session_sink.h"
 #include "dataload.pb-c.h"
 
 enum session_state {
@@ -28,12 +29,6 @@ enum session_state {
     SESSION_ATTACHING, /* rank claimed; data set, memory and feed in the making */
     SESSION_STREAMING,
     SESSION_CLOSING, /* detached; its feed has not ended yet */
-};
-
-struct session_sink {
-    void (*send)(void *context, const Dlp__Envelope *env, const int *fds, size_t nfds);
-    void *context;
-    void (*more)(void *context); /* fetches by inquiry_continue and others; NULL: all at once */
 };
 
 struct session {
@@ -56,7 +51,7 @@ struct session {
     uint32_t rank, world;
     bool probe;
     char started[PLACE_WORDS_MAX]; /* where it began and why; "" until it streams */
-    uint64_t attached;             /* ns */
+    uint64_t attached, evict_by;   /* ns; the latter: has to have gone then, 0 = stays */
     uint64_t number;               /* of this attachment, of all since the daemon's start */
     struct admit *admit;
     uint8_t gpu[UPLOADERS_UUID]; /* that it asks for */
@@ -74,10 +69,11 @@ struct session {
     bool cast_off;     /* for good: detached as soon as it holds nothing */
     uint64_t skipped;  /* batches that have passed it by */
     struct gauge gauge;
-    struct pace_taker pace; /* since it streams */
-    uint64_t detach_id;
-    struct inquiry *inquiry; /* being answered */
-    uint32_t replays;        /* that it has asked for and waits for */
+    struct pace_taker pace;        /* since it streams */
+    uint64_t detach_id, reload_id; /* of what is to be answered; 0 = nothing */
+    struct inquiry *inquiry;       /* being answered */
+    struct check_reply *check;     /* likewise */
+    uint32_t replays;              /* that it has asked for and waits for */
     struct bad_listing listing;
     struct page_reading reading;
 };
@@ -113,6 +109,7 @@ void session_detach(struct session *session, uint64_t id);
 void session_announce(struct session *session, const struct loan *loan);
 void session_unmapped(struct session *session); /* it maps nothing by a handle any more */
 void session_tell_members(struct session *session);
+void session_cast_off(struct session *session); /* gets no more; leaves once it holds nothing */
 /* Nothing is left of the group that it was the last to leave. */
 void session_left(struct session *session);
 /* Frees the session if the peer is gone and nothing works for it any more. */

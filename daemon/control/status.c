@@ -10,10 +10,12 @@
 #include "control/admit.h"
 #include "control/advice.h"
 #include "control/appraise.h"
+#include "control/drain.h"
 #include "control/group.h"
 #include "control/heartbeat.h"
 #include "control/http.h"
 #include "control/replay.h"
+#include "control/settings.h"
 #include "control/status_client.h"
 #include "proto/frames.h"
 
@@ -342,12 +344,14 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     out->name = control->options.feeds[number]->name;
     fill_feed_rates(census, number, view);
     judge_feed(census, number, view);
+    out->notes = view->notes;
+    if (control->totals[number].removed)
+        add_feed_note(view, "it is no longer configured: its jobs go on until they end");
     if (!dataset)
         return;
     out->records = dataset_records(dataset);
     out->shards = dataset_shards(dataset);
     out->marks_bytes = dataset_marks_bytes(dataset);
-    out->notes = view->notes;
     add_mix_notes(control, view);
     add_marks_note(view, dataset);
     for (uint32_t i = 0; i < dataset_notes(dataset); i++)
@@ -376,6 +380,16 @@ static void fill_daemon(const struct control *control, char *device, Dlp__Status
     reply->http = (char *)http_words(control->http);
     reply->malformed_peers = control->malformed;
     reply->refused = control->refused;
+    reply->draining_ns = drain_ns(control, clock_ns());
+}
+
+/* A removed feed is, as long as it has clients. */
+static bool is_shown(const struct census *census, uint32_t number)
+{
+    bool shown = !census->control->totals[number].removed;
+    for (uint32_t i = 0; !shown && i < census->count; i++)
+        shown = census->views[i].session->feed_number == number;
+    return shown;
 }
 
 static void fill_all(struct status *status)
@@ -390,8 +404,11 @@ static void fill_all(struct status *status)
     for (uint32_t i = 0; i < census->count; i++)
         reply->clients[reply->n_clients++] = &census->views[i].status;
     for (uint32_t i = 0; i < nfeeds; i++) {
-        fill_feed(census, i, &status->feeds[i]);
-        reply->feeds[reply->n_feeds++] = &status->feeds[i].status;
+        if (!is_shown(census, i))
+            continue;
+        struct feed_view *view = &status->feeds[reply->n_feeds];
+        fill_feed(census, i, view);
+        reply->feeds[reply->n_feeds++] = &view->status;
     }
 }
 
@@ -405,6 +422,8 @@ struct status *status_new(const struct control *control)
     vacancy_list(control, status->census.now, &status->vacancy);
     status->reply.vacant = status->vacancy.list;
     status->reply.n_vacant = status->vacancy.count;
+    status->reply.notes = status->notes;
+    status->reply.n_notes = settings_notes(control, status->notes);
     return status;
 }
 
@@ -446,7 +465,7 @@ void status_reply(struct session *session, uint64_t id)
     do {
         next_part(&status->reply, &part);
         session_send(session, &env);
-        part.n_vacant = 0; /* they are with the first part */
+        part.n_vacant = part.n_notes = 0; /* they are with the first part */
     } while (part.more);
     status_free(status);
 }

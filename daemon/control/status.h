@@ -7,6 +7,7 @@
 
 #include "control/census.h"
 #include "control/session.h"
+#include "control/settings.h"
 #include "control/vacancy.h"
 
 struct status { /* all of it, as it is at one moment; good until the loop goes on */
@@ -15,6 +16,7 @@ struct status { /* all of it, as it is at one moment; good until the loop goes o
     struct vacancy vacancy;
     struct feed_view *feeds;
     char device[GPUS_TEXT_MAX];
+    char *notes[SETTINGS_NOTES_MAX];
 };
 
 struct status *status_new(const struct control *control);

@@ -82,12 +82,11 @@ void vacancy_list(const struct control *control, uint64_t now, struct vacancy *o
     out->count = 0;
     for (const struct job *job = jobs_first(control->jobs); job; job = job->next) {
         struct feed_place to = {0};
-        int number = control_find_feed(control, job->feed);
         if (job->nclaims == job->nranks || !furthest(control, job, &to))
             continue;
         for (uint32_t i = 0; i < job->nranks && out->count < VACANCY_MAX; i++) {
             const struct job_rank *rank = &job->ranks[i];
-            uint64_t rows = lost(job, control->options.feeds[number], rank, to);
+            uint64_t rows = lost(job, job->spec, rank, to);
             if (is_missed(rank, rows))
                 add(out, job, rank, rows, now);
         }

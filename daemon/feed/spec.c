@@ -1,5 +1,41 @@
 #include "feed/spec.h"
 
+#include <stdlib.h>
+
+static void free_spec(struct feed_spec *spec)
+{
+    for (uint32_t i = 0; i < spec->nfields; i++) {
+        struct field_spec *field = &spec->fields[i];
+        for (uint32_t j = 0; j < field->nfrom; j++)
+            free(field->from[j]);
+        free(field->from);
+        free(field->name);
+        free(field->json_key);
+    }
+    for (uint32_t i = 0; i < spec->npatterns; i++)
+        free(spec->patterns[i]);
+    free(spec->patterns);
+    free(spec->exclude);
+    free(spec->users);
+    free(spec->groups);
+    free(spec->name);
+    free(spec);
+}
+
+const struct feed_spec *spec_ref(const struct feed_spec *spec)
+{
+    if (spec && spec->refs)
+        ((struct feed_spec *)spec)->refs++;
+    return spec;
+}
+
+void spec_unref(const struct feed_spec *spec)
+{
+    struct feed_spec *it = (struct feed_spec *)spec;
+    if (it && it->refs && --it->refs == 0)
+        free_spec(it);
+}
+
 const char *spec_lag_name(enum feed_lag lag)
 {
     static const char *const names[] = {

@@ -1,5 +1,5 @@
-/* A feed as configured: a named recipe. Immutable once read; owned by the configuration, shared by
- * reference. */
+/* A feed as configured: a named recipe. Immutable once read, shared by reference: a job keeps that
+ * with which it began, whatever the configuration says later. */
 #ifndef SPEC_H
 #define SPEC_H
 
@@ -42,6 +42,8 @@ enum feed_handoff { HANDOFF_AUTO, HANDOFF_VMM, HANDOFF_IPC, HANDOFF_HOST };
 enum feed_pin { PIN_BATCH = 1, PIN_SEED = 2, PIN_SLOTS = 4 };
 
 struct feed_spec {
+    uint32_t refs;   /* 0 = not counted: it stays with whoever has made it */
+    uint64_t digest; /* equal ones are the same recipe */
     char *name;
     char **patterns;
     uint32_t npatterns;
@@ -74,6 +76,9 @@ struct feed_spec {
 /* Fewest slots of a feed whose laggards are not waited for. */
 #define SPEC_LAG_SLOTS_MIN 3
 
+/* Counted on the loop thread only. spec_unref frees with the last; NULL is fine. */
+const struct feed_spec *spec_ref(const struct feed_spec *spec);
+void spec_unref(const struct feed_spec *spec);
 const char *spec_lag_name(enum feed_lag lag);
 
 /* Opens (or re-opens) the data set of a feed; marks: keeps those of its pictures. Blocks. */

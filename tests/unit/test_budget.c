@@ -247,6 +247,25 @@ START_TEST(takes_gives_and_moves)
 }
 END_TEST
 
+START_TEST(the_limit_may_change)
+{
+    struct budget *budget = budget_new(64 * MIB, 8 * MIB);
+    ck_assert(budget_try(budget, BUDGET_SLOTS, 60 * MIB));
+    budget_set_limit(budget, 128 * MIB);
+    ck_assert(budget_try(budget, BUDGET_SLOTS, 40 * MIB));
+    budget_set_limit(budget, 64 * MIB); /* no less than what is used */
+    ck_assert_uint_eq(budget_limit(budget), 100 * MIB);
+    ck_assert(!budget_try(budget, BUDGET_SLOTS, 1));
+    budget_give(budget, BUDGET_SLOTS, 100 * MIB);
+    budget_set_limit(budget, 64 * MIB);
+    ck_assert(!budget_try(budget, BUDGET_SLOTS, 64 * MIB + 1));
+    ck_assert(budget_try(budget, BUDGET_SLOTS, 64 * MIB));
+    budget_give(budget, BUDGET_SLOTS, 64 * MIB);
+    ck_assert_uint_eq(budget_decode_limit(budget), 8 * MIB);
+    budget_free(budget);
+}
+END_TEST
+
 START_TEST(refusals_are_in_numbers)
 {
     struct budget *budget = budget_new(100 * 1000 * 1000, 0);
@@ -306,6 +325,7 @@ int main(void)
     tcase_add_test(trees, the_real_machine);
     suite_add_tcase(suite, trees);
     TCase *budget = tcase_create("budget");
+    tcase_add_test(budget, the_limit_may_change);
     tcase_add_test(budget, defaults);
     tcase_add_test(budget, takes_gives_and_moves);
     tcase_add_test(budget, refusals_are_in_numbers);

@@ -248,6 +248,44 @@ START_TEST(refusals)
 }
 END_TEST
 
+static const struct {
+    const char *a, *b;
+    bool equal;
+} recipes[] = {
+    {"{ name: a, source: /x, batch: 4 }", "{ batch: 4, name: a, source: /x }", false},
+    {"{ name: a, source: /x, batch: 4 }", "{ name: a, source: \"/x\",   batch: 4 } # why", true},
+    {"{ name: a, source: /x, batch: 4 }", "{ name: a, source: /x, batch: 5 }", false},
+    {"{ name: a, source: [/x, /y] }", "{ name: a, source: [/x/, y] }", false},
+    {"{ name: a, source: /x, allow: { users: [0] } }",
+     "{ name: a, source: /x, allow: { users: [1] } }", false},
+};
+
+static uint64_t digest_of(const char *feed)
+{
+    char text[200];
+    snprintf(text, sizeof text, "feeds:\n  - %s\n", feed);
+    struct config *config = good(text);
+    uint64_t digest = config->feeds[0]->digest;
+    config_free(config);
+    return digest;
+}
+
+START_TEST(digests_tell_recipes_apart)
+{
+    ck_assert_int_eq(digest_of(recipes[_i].a) == digest_of(recipes[_i].b), recipes[_i].equal);
+}
+END_TEST
+
+START_TEST(a_feed_outlives_its_configuration)
+{
+    struct config *config = good("feeds:\n  - { name: a, source: /x }\n");
+    const struct feed_spec *spec = spec_ref(config->feeds[0]);
+    config_free(config);
+    ck_assert_str_eq(spec->name, "a");
+    spec_unref(spec);
+}
+END_TEST
+
 START_TEST(numbers)
 {
     uint64_t out;
@@ -307,6 +345,8 @@ int main(void)
 {
     Suite *suite = suite_create("config");
     TCase *tcase = tcase_create("config");
+    tcase_add_loop_test(tcase, digests_tell_recipes_apart, 0, sizeof recipes / sizeof *recipes);
+    tcase_add_test(tcase, a_feed_outlives_its_configuration);
     tcase_add_test(tcase, defaults);
     tcase_add_test(tcase, eval_defaults);
     tcase_add_test(tcase, everything);

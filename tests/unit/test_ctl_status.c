@@ -380,6 +380,8 @@ static const char *const daemon_keys[] = {
     "figures_age_s",
     "hangs",
     "http",
+    "draining_s",
+    "notes",
 };
 static const char *const vacant_keys[] = {"feed",  "job",  "uid",  "rank",     "world",
                                           "epoch", "step", "lost", "vacant_s", "shared"};

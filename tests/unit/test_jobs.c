@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "control/jobs.h"
+#include "feed/spec.h"
 
 #define LINGER (60 * CLOCK_SECOND)
 #define T0 (1000 * CLOCK_SECOND)
@@ -473,6 +474,89 @@ START_TEST(a_refused_last_changes_nothing)
 }
 END_TEST
 
+static bool is_named(void *name, const struct job *it)
+{
+    return strcmp(it->name, name) == 0;
+}
+
+START_TEST(an_ended_job_goes_with_its_last_claim)
+{
+    ck_assert_int_eq(claim(ranked(1, 0, 2)), 0);
+    struct job *old = job;
+    jobs_served(old, 0);
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "another"), 0);
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 1);
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 0);
+    ck_assert_int_eq(claim(ranked(2, 0, 3)), 0); /* of the same name */
+    ck_assert_ptr_ne(job, old);
+    jobs_release(jobs, old, 0, T0 + 1);
+    ck_assert_ptr_eq(jobs_first(jobs), job);
+    ck_assert_ptr_null(job->next);
+}
+END_TEST
+
+START_TEST(an_ended_job_without_clients_goes_at_once)
+{
+    two_left((struct job_place){2, 7}, (struct job_place){2, 5});
+    ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 1);
+    ck_assert_ptr_null(jobs_first(jobs));
+}
+END_TEST
+
+START_TEST(a_job_keeps_its_spec)
+{
+    static struct feed_spec old = {.name = "f"}, changed = {.name = "f"};
+    struct job_want w = ranked(1, 0, 2);
+    w.spec = &old;
+    ck_assert_ptr_null(jobs_spec(jobs, &w));
+    ck_assert_int_eq(claim(w), 0);
+    w.spec = &changed;
+    ck_assert_ptr_eq(jobs_spec(jobs, &w), &old);
+    jobs_served(job, 0);
+    jobs_release(jobs, job, 0, T0);
+    ck_assert_ptr_null(jobs_spec(jobs, &w)); /* it would begin anew */
+    w.last = true;
+    ck_assert_ptr_eq(jobs_spec(jobs, &w), &old);
+}
+END_TEST
+
+START_TEST(the_time_to_linger_may_change)
+{
+    two_left((struct job_place){2, 7}, (struct job_place){2, 5});
+    jobs_set_linger(jobs, CLOCK_SECOND);
+    jobs_expire(jobs, T0 + 5 * CLOCK_SECOND);
+    ck_assert_ptr_null(jobs_first(jobs));
+}
+END_TEST
+
+static int claim_while_draining(const char *name, bool last, const struct job_start *resume)
+{
+    struct job_want w = ranked(9, 1, 2);
+    w.name = name;
+    w.last = last;
+    w.resume = resume;
+    w.running_only = true;
+    return claim(w);
+}
+
+START_TEST(while_draining_only_running_jobs_are_joined)
+{
+    struct job_start start = {0, 0};
+    ck_assert_int_eq(claim(ranked(1, 0, 2)), 0);
+    struct job *old = job;
+    jobs_served(old, 0);
+    ck_assert_int_eq(claim_while_draining("j", false, NULL), 0);
+    jobs_release(jobs, old, 1, T0);
+    ck_assert_int_eq(claim_while_draining("k", false, NULL), DLP_ERROR_DRAINING);
+    ck_assert_int_eq(claim_while_draining("k", true, NULL), DLP_ERROR_DRAINING);
+    ck_assert_int_eq(claim_while_draining("k", false, &start), 0);
+    jobs_release(jobs, old, 0, T0);
+    ck_assert_int_eq(claim_while_draining("j", false, NULL), DLP_ERROR_DRAINING);
+    ck_assert_int_eq(claim_while_draining("j", true, NULL), 0);
+    ck_assert_ptr_eq(job, old);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("jobs");
@@ -502,6 +586,11 @@ int main(void)
     tcase_add_test(test, last_of_a_running_job_is_the_ranks_own);
     tcase_add_test(test, last_after_the_job_is_forgotten);
     tcase_add_test(test, a_refused_last_changes_nothing);
+    tcase_add_test(test, an_ended_job_goes_with_its_last_claim);
+    tcase_add_test(test, an_ended_job_without_clients_goes_at_once);
+    tcase_add_test(test, while_draining_only_running_jobs_are_joined);
+    tcase_add_test(test, a_job_keeps_its_spec);
+    tcase_add_test(test, the_time_to_linger_may_change);
     suite_add_tcase(suite, test);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
