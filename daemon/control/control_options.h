@@ -37,7 +37,7 @@ struct control_options {
     const char *socket_path;
     const char *worker_cpus; /* to which workers are pinned, for status; empty: to none */
     const struct gpus *gpus;
-    struct http_address metrics; /* of the HTTP port; size 0 = none */
+    struct http_address metrics;   /* of the HTTP port; size 0 = none */
     void (*reload)(void *context); /* reads the configuration again; NULL = cannot */
     void *reload_context;
     struct heartbeat *heartbeat; /* NULL: no counters file is kept */
