@@ -1,4 +1,5 @@
 """dataloadctl against a real daemon: the verbs that read data, and those that only look."""
+import json
 import math
 
 from harness import *
@@ -58,15 +59,20 @@ class Verbs(Case):
         write_tar(self.folder / "data/data-00001.tar", [("x.jpg", b"\xff\xd8nothing"), ("x.cls", b"7")])
         self.trainer().attach(slots=SLOTS_MIN, batch=32)
         wait_for("the bad sample", lambda: self.json("bad")["bad"])
-        verbs = {"status": [], "trace": ["--seconds", 0.1, "--out", sheet], "advise": [], "bench": ["feed", "--seconds", 0.1], "show": ["feed", "--out", sheet], "slices": ["feed", "--world", 2], "token": ["feed", "--step", 1], "mix": ["feed"],
-                 "batch": ["feed", "--step", 0, "--out", sheet], "find": ["feed", "000003"], "feeds": [], "bad": [], "gpu": [], "report": ["--html", self.folder / "report.html"], "ping": [], "version": []}
+        runs = self.trainer()
+        runs.attach(job="runs", allow_replay=1)
+        runs.send("run", batches=10**9, print=0)
+        verbs = {"status": [], "trace": ["--seconds", 0.1, "--out", sheet], "advise": [], "bench": ["feed", "--seconds", 0.1], "replay": ["runs", "--seconds", 0.2], "measure": ["runs", "--seconds", 0.2], "show": ["feed", "--out", sheet], "slices": ["feed", "--world", 2], "token": ["feed", "--step", 1], "mix": ["feed"],
+                 "batch": ["feed", "--step", 0, "--out", sheet], "find": ["feed", "000003"], "feeds": [], "bad": [], "gpu": [], "report": ["--html", self.folder / "report.html"], "detach": ["--job", "runs"],
+                 "drain": [], "reload": [], "check": [], "ping": [], "version": []}
         manual = (SOURCE / "docs/dataloadctl.1").read_text(encoding="utf-8")
         items = manual[manual.index(".Sh JSON"):manual.index(".Sh ENVIRONMENT")].split("\n.It Cm ")[1:]
-        self.assertEqual([item.split("\n")[0] for item in items], list(verbs))
+        self.assertEqual([item.split()[0] for item in items], list(verbs))
         for item in items:
-            verb = item.split("\n")[0]
+            verb = item.split()[0]
             told = {word for line in item.split("\n") if line.startswith(".Va ") for word in line.split()[1:] if word.isidentifier()}
-            self.assertEqual(keys_of(self.json(verb, *verbs[verb])) - {"schema_version"}, told, verb)
+            said = json.loads(self.ctl(verb, "--json", *verbs[verb], check=verb != "check").stdout)
+            self.assertEqual(keys_of(said) - {"schema_version"}, told, verb)
 
     def test_sheet(self):
         self.serve(shuffle=0)
