@@ -110,7 +110,7 @@ void admit_begin_stream(struct admit *admit, struct feed_place first)
     admit_free(admit);
     struct feed_stats stats;
     feed_get_stats(group->feed, &stats);
-    gauge_begin(&session->gauge, clock_ns(), &stats);
+    gauge_begin(session->gauge, clock_ns(), &stats);
     session->pace = (struct pace_taker){0};
     loan_begin(session, first);
 }
@@ -260,6 +260,8 @@ void admit_begin(struct session *session, uint64_t id, const Dlp__Attach *messag
     admit->group = session->group;
     memcpy(session->gpu, admit->wish.uuid, sizeof session->gpu);
     session->state = SESSION_ATTACHING;
+    if (!session->gauge)
+        session->gauge = mem_new(sizeof *session->gauge);
     session->attached = clock_ns();
     session->number = ++session->control->attachments;
     session->started[0] = '\0';

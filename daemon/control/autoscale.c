@@ -62,7 +62,7 @@ static void look_at_group(struct group *group, uint64_t now, struct governor_str
     pace_look_stream(&group->pace, &stats, out);
     for (struct session *s = group->members; s; s = s->fellow)
         if (s->state == SESSION_STREAMING && !s->lagging)
-            pace_look_taker(&s->pace, &group->pace, &s->gauge, now, out);
+            pace_look_taker(&s->pace, &group->pace, s->gauge, now, out);
 }
 
 /* Returns the streams, to be freed. */

@@ -68,7 +68,7 @@ void census_take(struct census *census, const struct control *control)
         if (!view->feed)
             continue;
         feed_get_stats(s->group->feed, &view->stats);
-        gauge_rates(&s->gauge, census->now, &view->stats, &view->rates);
+        gauge_rates(s->gauge, census->now, &view->stats, &view->rates);
     }
     add_up(census);
 }

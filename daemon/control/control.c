@@ -98,8 +98,8 @@ static void on_tick(uv_timer_t *timer)
         } else if (s->state == SESSION_STREAMING) {
             struct feed_stats stats;
             feed_get_stats(s->group->feed, &stats);
-            s->gauge.throttled = throttled;
-            gauge_look(&s->gauge, now, &stats);
+            s->gauge->throttled = throttled;
+            gauge_look(s->gauge, now, &stats);
         }
     }
     for (struct group *group = control->groups; group; group = group->next) {

@@ -100,7 +100,7 @@ static void remove_member(struct group *group, struct session *session)
 {
     struct control_totals *totals = &group->control->totals[group->feed_number];
     if (session->state == SESSION_STREAMING)
-        takings_add(&totals->takings, &session->gauge, clock_ns());
+        takings_add(&totals->takings, session->gauge, clock_ns());
     totals->skipped += session->skipped;
     session->skipped = 0;
     *session->fellow_link = session->fellow;

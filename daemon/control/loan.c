@@ -29,7 +29,7 @@ static void lend(struct session *session, uint32_t slot, enum loan_state state)
     int more = is_ready(state) - is_ready(session->lent[slot]);
     session->lent[slot] = state;
     if (more)
-        gauge_ready(&session->gauge, clock_ns(), more);
+        gauge_ready(session->gauge, clock_ns(), more);
 }
 
 /* To the one member that there is. */

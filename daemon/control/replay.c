@@ -133,7 +133,7 @@ static void part(struct replay_rank *rank)
     group->replay = NULL;
     rank->replay->left--;
     feed_get_stats(group->feed, &stats);
-    gauge_restart(&group->members->gauge, clock_ns(),
+    gauge_restart(group->members->gauge, clock_ns(),
                   &stats); /* none of it was the trainer's pace */
 }
 

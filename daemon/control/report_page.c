@@ -56,7 +56,7 @@ static void add_histories(const struct census *census, json_t *clients)
         qsort(views, census->count, sizeof *views, by_wait);
     for (uint32_t i = 0; views && i < census->count && i < PAGE_CLIENTS; i++)
         json_object_set_new(json_array_get(clients, (size_t)(views[i] - census->views)), "history",
-                            history(&views[i]->session->gauge.strip));
+                            history(&views[i]->session->gauge->strip));
     free(views);
 }
 

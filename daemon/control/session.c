@@ -48,6 +48,7 @@ void session_reap(struct session *session)
     access_peer_clear(&session->peer);
     borrower_unref(session->borrower);
     spec_unref(session->spec);
+    free(session->gauge);
     free(session);
     control_settled(control);
 }
@@ -75,7 +76,7 @@ static void log_leave(const struct session *session, const char *why)
         log_each("%s: %s before its attach was done", who, why);
         return;
     }
-    const struct gauge *gauge = &session->gauge;
+    const struct gauge *gauge = session->gauge;
     log_each("%s: %s after %.1f s, %" PRIu64 " batch%s, %" PRIu64 " sample%s, waited %.1f %%", who,
              why, (double)(now - gauge->begun) / (double)CLOCK_SECOND, gauge->batches,
              gauge->batches == 1 ? "" : "es", gauge->samples, gauge->samples == 1 ? "" : "s",
@@ -167,9 +168,9 @@ void session_wait(struct session *session)
     struct feed_stats stats;
     feed_get_stats(session->group->feed, &stats);
     uint64_t now = clock_ns();
-    gauge_wait(&session->gauge, now, &stats);
+    gauge_wait(session->gauge, now, &stats);
     if (loan_is_told(session)) /* the news of it has crossed this message */
-        gauge_come(&session->gauge, now);
+        gauge_come(session->gauge, now);
 }
 
 void session_take(struct session *session, uint64_t id, const Dlp__Take *take)
@@ -187,11 +188,11 @@ void session_take(struct session *session, uint64_t id, const Dlp__Take *take)
     if (!it->failure && !it->replay)
         batch = (struct gauge_batch){it->batch.rows, it->batch.bytes};
     uint64_t now = clock_ns();
-    trace_take(session, now, session->gauge.last_take, take->wait_ns, it->batch.place.step);
-    if (gauge_take(&session->gauge, now, take->wait_ns, &batch)) {
+    trace_take(session, now, session->gauge->last_take, take->wait_ns, it->batch.place.step);
+    if (gauge_take(session->gauge, now, take->wait_ns, &batch)) {
         struct feed_stats stats;
         feed_get_stats(group->feed, &stats);
-        gauge_note(&session->gauge, now, &stats);
+        gauge_note(session->gauge, now, &stats);
     }
     if (it->replay)
         replay_took(group, it->batch.rows, take->wait_ns);
@@ -235,7 +236,7 @@ void session_cast_off(struct session *session)
 void session_release(struct session *session, uint64_t id, const Dlp__Release *release)
 {
     if (!loan_release(session, release->slot, release->generation)) {
-        gauge_release(&session->gauge, clock_ns());
+        gauge_release(session->gauge, clock_ns());
         if (session->cast_off && !holds_any(session))
             leave(session, 0, cast_off_why(session));
         return;
@@ -319,7 +320,7 @@ static void announce_failed(struct session *session, const struct feed_batch *ba
 void session_announce(struct session *session, const struct loan *loan)
 {
     const struct feed_batch *batch = &loan->batch;
-    gauge_come(&session->gauge, clock_ns());
+    gauge_come(session->gauge, clock_ns());
     if (loan->failure && !loan->replay) {
         announce_failed(session, batch, loan->failure);
         return;

@@ -250,7 +250,7 @@ static void fill_feed_rates(const struct census *census, uint32_t number, struct
         out->clients++;
         out->skipped += view->session->skipped;
         if (view->session->state == SESSION_STREAMING)
-            takings_add(&feed->takings.sum, &view->session->gauge, census->now);
+            takings_add(&feed->takings.sum, view->session->gauge, census->now);
         if (view->counts)
             add_stream(view, &sum, out);
     }

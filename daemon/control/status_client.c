@@ -32,7 +32,7 @@ static void fill_totals(const struct gauge *gauge, uint64_t now, Dlp__ClientStat
 
 static void fill_stalls(const struct census *census, struct view *view)
 {
-    const struct gauge *gauge = &view->session->gauge;
+    const struct gauge *gauge = view->session->gauge;
     Dlp__ClientStatus *out = &view->status;
     out->stalls = gauge->stalls;
     out->longest_stall_ns = gauge->longest_stall_ns;
@@ -71,7 +71,7 @@ static void fill_stages(const struct census *census, struct view *view)
 
 void status_client_figures(const struct census *census, struct view *view)
 {
-    const struct gauge *gauge = &view->session->gauge;
+    const struct gauge *gauge = view->session->gauge;
     fill_rates(census, view);
     fill_totals(gauge, census->now, &view->status);
     fill_stalls(census, view);

@@ -51,8 +51,8 @@ void trace_waits(const struct control *control)
 {
     uint64_t now = clock_ns();
     for (const struct session *s = control->sessions; s; s = s->next) {
-        uint64_t waiting = s->state == SESSION_STREAMING ? gauge_waiting(&s->gauge, now) : 0;
+        uint64_t waiting = s->state == SESSION_STREAMING ? gauge_waiting(s->gauge, now) : 0;
         if (waiting)
-            trace_take(s, now, s->gauge.last_take, waiting, s->place.step);
+            trace_take(s, now, s->gauge->last_take, waiting, s->place.step);
     }
 }

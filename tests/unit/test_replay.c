@@ -244,10 +244,10 @@ START_TEST(one_rank)
     ck_assert(reply->ranks[0]->seconds >= 0.05);
     ck_assert(reply->ranks[0]->compute_samples_per_s > 0);
     ck_assert_ptr_null(session->group->replay);
-    ck_assert_uint_eq(session->gauge.samples, trainers[0].nsteps); /* none of it is progress */
-    ck_assert_uint_eq(session->gauge.batches, trainers[0].nsteps);
+    ck_assert_uint_eq(session->gauge->samples, trainers[0].nsteps); /* none of it is progress */
+    ck_assert_uint_eq(session->gauge->batches, trainers[0].nsteps);
     train_on(1, 60);
-    ck_assert_uint_eq(session->gauge.samples, trainers[0].nsteps);
+    ck_assert_uint_eq(session->gauge->samples, trainers[0].nsteps);
     leave_all(1);
 }
 END_TEST

@@ -197,7 +197,7 @@ START_TEST(failed_batches_take_up_slots)
         ck_assert_uint_eq(peer->session->place.step, failed->step + 1);
         rig_release(peer, it.slot, it.generation, 0);
     }
-    ck_assert_uint_eq(peer->session->gauge.batches, 0);
+    ck_assert_uint_eq(peer->session->gauge->batches, 0);
     rig_peer_free(peer);
     rig_wait_until_free();
 }
