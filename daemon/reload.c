@@ -59,6 +59,8 @@ static void note_rest(struct reload *reload)
     struct control *control = reload->control;
     if (fresh->workers != now->workers)
         note(control, "workers");
+    if (fresh->workers_max != now->workers_max)
+        note(control, "workers_max");
     if (fresh->pin_workers != now->pin_workers)
         note(control, "pin_workers");
     if (fresh->decode_memory != now->decode_memory)
@@ -66,6 +68,9 @@ static void note_rest(struct reload *reload)
     if (strcmp(or_auto(fresh->cache_dir), or_auto(now->cache_dir)) != 0 ||
         fresh->cache_bytes != now->cache_bytes || fresh->cache_marks != now->cache_marks)
         note(control, "cache");
+    if (fresh->metrics.size != now->metrics.size ||
+        memcmp(&fresh->metrics.socket, &now->metrics.socket, now->metrics.size) != 0)
+        note(control, "metrics");
 }
 
 static void take(struct reload *reload)

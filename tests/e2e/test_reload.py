@@ -139,8 +139,8 @@ class Reload(Case):
 
     def test_what_has_to_wait_is_said(self):
         self.serve()
-        notes = self.reload(workers=2, decode_memory="2MiB", cache={"path": str(self.folder / "other"), "bytes": "64MiB"})
-        self.assertEqual([note.split(":")[0] for note in notes], ["workers", "decode_memory", "cache"])
+        notes = self.reload(workers=2, decode_memory="2MiB", cache={"path": str(self.folder / "other"), "bytes": "64MiB"}, metrics="127.0.0.1:0")
+        self.assertEqual([note.split(":")[0] for note in notes], ["workers", "decode_memory", "cache", "metrics"])
         self.assertEqual(self.status()["notes"], notes)
         self.assertEqual(self.reload(), [])
 
