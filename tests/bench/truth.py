@@ -35,7 +35,8 @@ TRAINER = BUILD / "tests/bench/steady_trainer"
 RECORD = 1 << 20  # bytes of a picture: what is read at once (16 MiB) is 16 records, few against what the slots hold
 RECORDS = 128
 SETTLE_MAX = 20  # seconds; what then still runs ahead is not judged by how busy it is
-FAR = 1.15  # from there on the limit must be named right
+FAR = 1.15  # from there on the limit must be named right; nearer, the words say that it is close
+SURE = 0.07  # so far from FAR the words must know on which side they are, with the errors that figures may have
 ERROR = 0.05
 SHARE_ERROR = 0.02
 TIME_ERROR = 0.003  # seconds; a call that waits for nothing may be held up
@@ -238,6 +239,9 @@ def misnamed(limits, client):
     names = [STAGES[first]] if far else [STAGES[first], STAGES[second]]
     if client["limiting_stage"] not in names:
         yield f"{client['limiting_stage']} instead of {' or '.join(names)} ({next_one / lowest:.2f}): {client['verdict']}"
+    told = "close to" in client["verdict"]
+    if told != (not far) and abs(next_one / lowest - FAR) > SURE:
+        yield f"the next limit is {next_one / lowest:.2f} times as high: {client['verdict']}"
     causes = sorted(client["causes"], key=lambda cause: -cause["wait_s"])
     if far and first != "trainer" and client["wait_share"] > 0.1 and (not causes or causes[0]["name"] != STAGES[first]):
         yield f"waits for {[c['name'] for c in causes]} instead of {STAGES[first]}"
