@@ -175,13 +175,14 @@ static void end_work(struct feed *feed)
     reader_free(feed->reader);
     workers_queue_free(feed->queue);
     arena_free(feed->arena);
-    ferry_free(feed->ferry);
+    ferry_end(feed->ferry);
     dataset_unref(feed->recipe.dataset);
     delay_free(&feed->recipe.delay);
 }
 
 static void free_rest(struct feed *feed)
 {
+    ferry_free(feed->ferry);
     belt_free(feed->belt);
     slots_free(feed->slots);
     ration_free(feed->ration);

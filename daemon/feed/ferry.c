@@ -292,7 +292,7 @@ void ferry_lend(struct ferry *ferry, uint32_t port, struct borrower *borrower)
     arena_cuda_lend(ferry->ports[port].arena, borrower);
 }
 
-void ferry_free(struct ferry *ferry)
+void ferry_end(struct ferry *ferry)
 {
     if (!ferry)
         return;
@@ -305,6 +305,12 @@ void ferry_free(struct ferry *ferry)
     staging_free(ferry->staging);
     for (uint32_t port = 0; port < ferry->nports; port++)
         uploader_drop(ferry->ports[port].uploader);
+}
+
+void ferry_free(struct ferry *ferry)
+{
+    if (!ferry)
+        return;
     pthread_cond_destroy(&ferry->rests);
     pthread_mutex_destroy(&ferry->mutex);
     pthread_mutex_destroy(&ferry->adding);

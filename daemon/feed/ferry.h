@@ -58,7 +58,9 @@ void ferry_figures(struct ferry *ferry, uint64_t now, struct feed_stats *out);
 
 /* arena_cuda_lend. */
 void ferry_lend(struct ferry *ferry, uint32_t port, struct borrower *borrower);
-/* Waits for what is under way. No thread boards or carries any more. Helper thread. */
-void ferry_free(struct ferry *ferry);
+/* Waits for what is under way and gives the memory back; figures can still be asked for. No thread
+ * boards or carries any more. Helper thread. */
+void ferry_end(struct ferry *ferry);
+void ferry_free(struct ferry *ferry); /* after ferry_end; loop thread */
 
 #endif

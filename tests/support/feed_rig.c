@@ -1,6 +1,7 @@
 #include "feed_rig.h"
 
 #include <check.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,8 +325,11 @@ void rig_free(struct rig *rig)
     feed_close(rig->feed);
     uint64_t end = clock_ns() + LONGEST;
     while (!rig->closed) {
+        struct feed_stats stats;
         ck_assert_msg(clock_ns() < end, "the feed does not close");
-        uv_run(&rig->loop, UV_RUN_ONCE);
+        feed_get_stats(rig->feed, &stats); /* is asked for while its threads end, too */
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+        sched_yield();
     }
     ck_assert_uint_eq(rig->nbatches, nbatches);
     workers_free(rig->workers);
