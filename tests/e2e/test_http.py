@@ -73,6 +73,16 @@ class Pages(Http):
         wait_for("the port", lambda: self.words() == f"http://{address}")
         self.scrape()
 
+    def test_another_port_has_to_wait(self):
+        self.serve()
+        path = self.folder / "dataloadd.yaml"
+        text = path.read_text()
+        for other, keys in ((text, []), (text.replace("127.0.0.1:0", "127.0.0.1:1"), ["metrics"])):
+            self.assertTrue(not keys or other != text)
+            path.write_text(other)
+            notes = json.loads(self.ctl("reload", "--json").stdout)["notes"]
+            self.assertEqual([note.partition(":")[0] for note in notes], keys)
+
     def test_the_other_loopback(self):
         try:
             with socket.socket(socket.AF_INET6) as probe:
