@@ -1,5 +1,4 @@
 #include "control/status.h"
-#include "control/autoscale.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "control/admit.h"
 #include "control/advice.h"
 #include "control/appraise.h"
+#include "control/autoscale.h"
 #include "control/drain.h"
 #include "control/group.h"
 #include "control/heartbeat.h"
@@ -230,7 +230,7 @@ static void fill_shares(const struct census *census, const struct stages *sum, D
 static void keep_told(struct control_totals *totals, Dlp__StageStatus *stages)
 {
     for (int i = 0; i < STAGES; i++) {
-        if (stages[i].busy_ns > totals->told_ns[i] && stages[i].busy_ns <= INT64_MAX)
+        if (stages[i].busy_ns > totals->told_ns[i])
             totals->told_ns[i] = stages[i].busy_ns;
         stages[i].busy_ns = totals->told_ns[i];
     }
