@@ -188,6 +188,8 @@ static void add_gpus(const struct control *control, struct text *out)
     for (size_t i = 0; i < COUNT(figures); i++) {
         add_family(out, &figures[i]);
         for (uint32_t k = 0; list && k < list->n; k++) {
+            if (!*list->gpus[k].uuid) /* it cannot even be named */
+                continue;
             struct uploader_state state = {0};
             char labels[GPUS_UUID_MAX + sizeof "gpu=\"\""];
             uploaders_state(control->options.uploaders, list->gpus[k].uuid, &state);
