@@ -52,6 +52,14 @@ static void note(struct control *control, const char *key)
     settings_note(control, "%s: the new value counts from the daemon's next start on", key);
 }
 
+static bool same_address(const struct http_address *a, const struct http_address *b)
+{
+    char one[HTTP_ADDRESS_MAX], other[HTTP_ADDRESS_MAX];
+    if (!a->size || !b->size)
+        return a->size == b->size;
+    return strcmp(http_address_text(a, one), http_address_text(b, other)) == 0;
+}
+
 /* What is settled when the daemon starts. */
 static void note_rest(struct reload *reload)
 {
@@ -68,8 +76,7 @@ static void note_rest(struct reload *reload)
     if (strcmp(or_auto(fresh->cache_dir), or_auto(now->cache_dir)) != 0 ||
         fresh->cache_bytes != now->cache_bytes || fresh->cache_marks != now->cache_marks)
         note(control, "cache");
-    if (fresh->metrics.size != now->metrics.size ||
-        memcmp(&fresh->metrics.socket, &now->metrics.socket, now->metrics.size) != 0)
+    if (!same_address(&fresh->metrics, &now->metrics))
         note(control, "metrics");
 }
 

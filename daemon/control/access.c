@@ -110,7 +110,5 @@ bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer
 
 bool access_owns(const struct access_peer *peer, uid_t uid)
 {
-    if (peer->uid == 0 || peer->uid == geteuid())
-        return true;
-    return peer->uid == uid && uid != overflow_uid();
+    return access_admin(peer) || (peer->uid == uid && uid != overflow_uid());
 }

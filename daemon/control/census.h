@@ -25,6 +25,7 @@ struct view { /* of one client */
 struct census {
     const struct control *control;
     uint64_t now;
+    bool names; /* of shards and records are told */
     struct view *views;
     uint32_t count;
     uint32_t workers, cpus;

@@ -354,7 +354,8 @@ static bool does_nothing(const struct session *session)
 {
     return (session->state == SESSION_NEW || session->state == SESSION_GREETED) &&
            !session->listing.active && !session->reading.page && !session->inquiry &&
-           !session->replays && !trace_reply_is_for(session);
+           !session->replays && !session->check && !session->reload_id &&
+           !trace_reply_is_for(session);
 }
 
 bool conn_make_room(struct control *control, int fd)

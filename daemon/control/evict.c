@@ -29,8 +29,7 @@ static bool is_meant(const struct evict *evict, const char *job, const char *fee
 
 static bool may_end(struct evict *evict, uid_t owner)
 {
-    const struct access_peer *peer = &evict->asker->peer;
-    bool may = peer->uid == owner || access_admin(peer);
+    bool may = access_owns(&evict->asker->peer, owner);
     evict->foreign |= !may;
     return may;
 }

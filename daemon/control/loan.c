@@ -165,6 +165,8 @@ void loan_pass_by(struct session *session)
 {
     struct group *group = session->group;
     session->lagging = true;
+    if (group->replay)
+        replay_leave(group, "gets no batches any more");
     for (uint32_t slot = 0; slot < group->params.slots; slot++)
         if (session->lent[slot] == LOAN_DUE)
             give_back(session, slot);

@@ -188,6 +188,8 @@ static void add_gpus(const struct control *control, struct text *out)
     for (size_t i = 0; i < COUNT(figures); i++) {
         add_family(out, &figures[i]);
         for (uint32_t k = 0; list && k < list->n; k++) {
+            if (!*list->gpus[k].uuid) /* it cannot even be named */
+                continue;
             struct uploader_state state = {0};
             char labels[GPUS_UUID_MAX + sizeof "gpu=\"\""];
             uploaders_state(control->options.uploaders, list->gpus[k].uuid, &state);
@@ -293,14 +295,14 @@ static void add_verdict(const Dlp__FeedStatus *feed, const char *labels, struct 
 }
 
 /* Of streams that several read, once. */
-static void add_slots(const struct census *census, uint32_t number, const char *labels,
+static void add_slots(const struct census *census, const char *feed, const char *labels,
                       struct text *out)
 {
     uint64_t ready = 0, held = 0, all = 0;
     char with[CLIENT_LABELS + 64];
     for (uint32_t i = 0; i < census->count; i++) {
         const struct view *view = &census->views[i];
-        if (!view->counts || view->session->feed_number != number)
+        if (!view->counts || strcmp(view->session->spec->name, feed) != 0)
             continue;
         ready += view->stats.ready;
         held += view->stats.held;
@@ -342,7 +344,7 @@ static void add_feeds(const struct status *status, struct text *out)
         out, "dataload_feed_slots", "gauge",
         "Slots for batches of a feed: ready for a trainer, held by one, being filled.");
     for (size_t k = 0; k < reply->n_feeds; k++)
-        add_slots(&status->census, (uint32_t)k, labels[k], out);
+        add_slots(&status->census, reply->feeds[k]->name, labels[k], out);
     add_stages(reply, labels, out);
 }
 

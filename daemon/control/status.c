@@ -1,5 +1,4 @@
 #include "control/status.h"
-#include "control/autoscale.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "control/admit.h"
 #include "control/advice.h"
 #include "control/appraise.h"
+#include "control/autoscale.h"
 #include "control/drain.h"
 #include "control/group.h"
 #include "control/heartbeat.h"
@@ -65,6 +65,15 @@ static const struct session *waited_for(const struct session *session)
     return slow == session ? NULL : slow;
 }
 
+static void say_what_reader_does(const struct census *census, const struct view *view, char *text,
+                                 size_t size)
+{
+    struct feed_stats stats = view->stats;
+    if (!census->names && (stats.wait == FEED_WAITS_STORAGE || stats.wait == FEED_WAITS_DESCRIPTOR))
+        *stats.wait_what = '\0';
+    gauge_reason(&stats, census->now, text, size);
+}
+
 static void fill_reason(const struct census *census, struct view *view)
 {
     char text[600];
@@ -85,7 +94,7 @@ static void fill_reason(const struct census *census, struct view *view)
     } else if (group->replay) {
         replay_words(group, text, sizeof text);
     } else {
-        gauge_reason(&view->stats, census->now, text, sizeof text);
+        say_what_reader_does(census, view, text, sizeof text);
     }
     view->status.reason = dlp_escape(text, view->reason, sizeof view->reason);
 }
@@ -230,7 +239,7 @@ static void fill_shares(const struct census *census, const struct stages *sum, D
 static void keep_told(struct control_totals *totals, Dlp__StageStatus *stages)
 {
     for (int i = 0; i < STAGES; i++) {
-        if (stages[i].busy_ns > totals->told_ns[i] && stages[i].busy_ns <= INT64_MAX)
+        if (stages[i].busy_ns > totals->told_ns[i])
             totals->told_ns[i] = stages[i].busy_ns;
         stages[i].busy_ns = totals->told_ns[i];
     }
@@ -354,7 +363,7 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     out->marks_bytes = dataset_marks_bytes(dataset);
     add_mix_notes(control, view);
     add_marks_note(view, dataset);
-    for (uint32_t i = 0; i < dataset_notes(dataset); i++)
+    for (uint32_t i = 0; census->names && i < dataset_notes(dataset); i++)
         add_feed_note(view, dataset_note(dataset, i));
 }
 
@@ -412,10 +421,11 @@ static void fill_all(struct status *status)
     }
 }
 
-struct status *status_new(const struct control *control)
+struct status *status_new(const struct control *control, bool names)
 {
     struct status *status = mem_new(sizeof *status);
     census_take(&status->census, control);
+    status->census.names = names;
     dlp__status_reply__init(&status->reply);
     fill_daemon(control, status->device, &status->reply);
     fill_all(status);
@@ -455,7 +465,7 @@ static void next_part(const Dlp__StatusReply *whole, Dlp__StatusReply *part)
 
 void status_reply(struct session *session, uint64_t id)
 {
-    struct status *status = status_new(session->control);
+    struct status *status = status_new(session->control, true);
     Dlp__StatusReply part = status->reply;
     Dlp__Envelope env = DLP__ENVELOPE__INIT;
     env.id = id;
@@ -499,7 +509,7 @@ void status_keep(const struct control *control)
     if (!heartbeat || !heartbeat_due(heartbeat, clock_ns()))
         return;
     heartbeat_begin(heartbeat);
-    struct status *status = status_new(control);
+    struct status *status = status_new(control, true);
     heartbeat_show(heartbeat, keep(heartbeat, &status->reply));
     status_free(status);
 }

@@ -19,7 +19,8 @@ struct status { /* all of it, as it is at one moment; good until the loop goes o
     char *notes[SETTINGS_NOTES_MAX];
 };
 
-struct status *status_new(const struct control *control);
+/* names: texts have those of shards and records in them, which are data. */
+struct status *status_new(const struct control *control, bool names);
 void status_free(struct status *status);
 
 /* StatusReply in parts: all clients that are attached, attaching or giving memory back; all feeds.

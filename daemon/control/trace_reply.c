@@ -1,9 +1,5 @@
 #include "control/trace_reply.h"
 
-#include <math.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/mem.h"
 #include "base/trace.h"
 #include "control/control.h"
@@ -14,6 +10,11 @@
 #define DETAIL_MAX 512
 #define UNREAD_MS 30000 /* for which an answer waits for its reader */
 
+struct right { /* to see what is told of a feed */
+    const struct feed_spec *spec; /* our reference: events have its name by address */
+    bool granted;
+};
+
 struct tracer {
     struct control *control;
     uv_timer_t timer;
@@ -22,7 +23,8 @@ struct tracer {
     struct trace *trace;
     bool records; /* else it is being sent */
     uint64_t sent, seen;
-    bool *allowed; /* by feed */
+    struct right *rights; /* by all specs that there were when the recording began */
+    uint32_t nrights;
 };
 
 struct event_text {
@@ -34,7 +36,6 @@ struct tracer *tracer_new(struct control *control)
 {
     struct tracer *tracer = mem_new(sizeof *tracer);
     tracer->control = control;
-    tracer->allowed = mem_array(control->options.nfeeds, sizeof *tracer->allowed);
     uv_timer_init(control->options.loop, &tracer->timer);
     tracer->timer.data = tracer;
     return tracer;
@@ -42,14 +43,50 @@ struct tracer *tracer_new(struct control *control)
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct tracer *tracer = handle->data;
-    free(tracer->allowed);
-    free(tracer);
+    free(handle->data);
 }
 
 void tracer_free(struct tracer *tracer)
 {
     uv_close((uv_handle_t *)&tracer->timer, on_closed);
+}
+
+static void add_right(struct tracer *tracer, const struct feed_spec *spec)
+{
+    const struct access_peer *peer = &tracer->session->peer;
+    tracer->rights[tracer->nrights++] = (struct right){
+        .spec = spec_ref(spec), .granted = access_admin(peer) || access_allowed(spec, peer)};
+}
+
+/* Of feeds as they are configured, and as running jobs have them. */
+static void look_up_rights(struct tracer *tracer)
+{
+    const struct control *control = tracer->control;
+    const struct control_options *options = &control->options;
+    uint32_t count = options->nfeeds;
+    for (const struct group *group = control->groups; group; group = group->next)
+        count++;
+    tracer->rights = mem_array(count, sizeof *tracer->rights);
+    for (uint32_t i = 0; i < options->nfeeds; i++)
+        add_right(tracer, options->feeds[i]);
+    for (const struct group *group = control->groups; group; group = group->next)
+        add_right(tracer, group->params.spec);
+}
+
+static void drop_rights(struct tracer *tracer)
+{
+    while (tracer->nrights)
+        spec_unref(tracer->rights[--tracer->nrights].spec);
+    free(tracer->rights);
+    tracer->rights = NULL;
+}
+
+static bool may_see(const struct tracer *tracer, const struct trace_event *event)
+{
+    for (uint32_t i = 0; event->feed && i < tracer->nrights; i++)
+        if (tracer->rights[i].spec->name == event->feed)
+            return tracer->rights[i].granted;
+    return !event->feed;
 }
 
 /* Nobody waits for the recording any more; the caller frees it. */
@@ -60,28 +97,11 @@ static struct trace *let_go(struct tracer *tracer)
     if (tracer->records)
         trace_end(trace);
     budget_give(tracer->control->options.budget, BUDGET_TRACE, TRACE_BYTES);
+    drop_rights(tracer);
     tracer->trace = NULL;
     tracer->session = NULL;
     tracer->records = false;
     return trace;
-}
-
-static bool may_see(const struct tracer *tracer, const struct trace_event *event)
-{
-    const struct control_options *options = &tracer->control->options;
-    for (uint32_t i = 0; event->feed && i < options->nfeeds; i++)
-        if (options->feeds[i]->name == event->feed)
-            return tracer->allowed[i];
-    return !event->feed;
-}
-
-static void look_up_rights(struct tracer *tracer)
-{
-    const struct control_options *options = &tracer->control->options;
-    const struct access_peer *peer = &tracer->session->peer;
-    bool admin = peer->uid == 0 || peer->uid == geteuid();
-    for (uint32_t i = 0; i < options->nfeeds; i++)
-        tracer->allowed[i] = admin || access_allowed(options->feeds[i], peer);
 }
 
 static void fill(const struct trace *trace, const struct trace_event *from, struct event_text *out)
@@ -122,10 +142,9 @@ static void send_part(struct tracer *tracer)
     env.id = tracer->id;
     env.body_case = DLP__ENVELOPE__BODY_TRACE_REPLY;
     env.trace_reply = &reply;
-    struct session *session = tracer->session;
-    struct trace *done = reply.more ? NULL : let_go(tracer);
-    session_send(session, &env);
-    trace_free(done);
+    session_send(tracer->session, &env);
+    if (!reply.more)
+        trace_free(let_go(tracer));
 }
 
 bool trace_reply_is_for(const struct session *session)

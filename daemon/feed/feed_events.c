@@ -152,7 +152,6 @@ static void hand_out(struct feed *feed, struct batch *batch)
                              .place = batch->place,
                              .rows = batch->count,
                              .bytes = batch->bytes,
-
                              .begun = batch->begun};
     uint64_t round = belt_round(feed->belt);
     if (atomic_load(&batch->lost)) /* those after it may be there already */

@@ -62,9 +62,17 @@ static uint64_t dry(const struct tally *tally, uint64_t now)
     return lasts ? ns + (now - since) : ns;
 }
 
+/* A row's part is added when it is done, that of its whole task when all are. */
+static uint64_t augmented(const struct tally *tally, uint64_t decode_ns)
+{
+    uint64_t ns = tally_get(&tally->augment_ns);
+    return ns < decode_ns ? ns : decode_ns;
+}
+
 static struct feed_work work_of(const struct tally *tally, uint64_t now,
                                 const uint64_t phases[PHASES_MAX])
 {
+    uint64_t decode_ns = tally_get(&tally->decode_ns);
     return (struct feed_work){
         .samples = tally_get(&tally->samples),
         .read_bytes = tally_get(&tally->read_bytes),
@@ -77,8 +85,8 @@ static struct feed_work work_of(const struct tally *tally, uint64_t now,
                   .bytes = tally_get(&tally->reads.bytes),
                   .busy_ns = tally_get(&tally->reads.busy_ns)},
         .decoded = tally_get(&tally->decoded),
-        .decode_ns = tally_get(&tally->decode_ns),
-        .augment_ns = tally_get(&tally->augment_ns),
+        .decode_ns = decode_ns,
+        .augment_ns = augmented(tally, decode_ns),
         .finish_ns = tally_get(&tally->finish_ns),
         .dry_ns = dry(tally, now),
         .slot_wait_ns = phases[FEED_WAITS_SLOT],

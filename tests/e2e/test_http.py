@@ -73,6 +73,30 @@ class Pages(Http):
         wait_for("the port", lambda: self.words() == f"http://{address}")
         self.scrape()
 
+    def test_no_shard_and_no_key_is_named(self):
+        (self.folder / "data").mkdir()
+        write_tar(self.folder / "data/odd.tar", [("lonely.jpg", b"")])
+        self.serve()
+        trainer = self.trainer()
+        trainer.attach()
+        trainer.next()
+        self.assertIn("odd.tar: lonely", " ".join(self.status()["feeds"][0]["notes"]))
+        for page in ("/report.json", "/report.html", "/metrics"):
+            reply, text = self.ask(page)
+            self.assertEqual(reply.status, 200)
+            for word in ("lonely", ".tar"):
+                self.assertNotIn(word, text, page)
+
+    def test_another_port_has_to_wait(self):
+        self.serve()
+        path = self.folder / "dataloadd.yaml"
+        text = path.read_text()
+        for other, keys in ((text, []), (text.replace("127.0.0.1:0", "127.0.0.1:1"), ["metrics"])):
+            self.assertTrue(not keys or other != text)
+            path.write_text(other)
+            notes = json.loads(self.ctl("reload", "--json").stdout)["notes"]
+            self.assertEqual([note.partition(":")[0] for note in notes], keys)
+
     def test_the_other_loopback(self):
         try:
             with socket.socket(socket.AF_INET6) as probe:

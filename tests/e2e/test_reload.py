@@ -142,7 +142,26 @@ class Reload(Case):
         notes = self.reload(workers=2, decode_memory="2MiB", cache={"path": str(self.folder / "other"), "bytes": "64MiB"}, metrics="127.0.0.1:0")
         self.assertEqual([note.split(":")[0] for note in notes], ["workers", "decode_memory", "cache", "metrics"])
         self.assertEqual(self.status()["notes"], notes)
+        notes = self.reload(workers="auto", workers_max=2)
+        self.assertEqual([note.split(":")[0] for note in notes], ["workers", "workers_max"])
         self.assertEqual(self.reload(), [])
+
+    def test_what_is_told_of_feeds(self):
+        """Recordings and series are of the right feeds, whatever there was when the daemon began."""
+        self.serve()
+        feeds = [{"name": f"more-{number}"} for number in range(20)]
+        trainers = [self.attached(job="old")]
+        self.reload({"seed": 8}, *feeds)
+        trainers.append(self.attached("more-19", job="new"))
+        for trainer in trainers:
+            trainer.send("run", print=0, sleep_us=5000, reconnect=0)
+        wait_for("batches", lambda: all(client["batches"] for client in self.status()["clients"]))
+        self.ctl("trace", "--seconds", 0.5, "--out", self.folder / "trace.json")
+        events = json.loads((self.folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+        self.assertEqual({event["args"].get("feed", "") for event in events if event["ph"] == "X"} - {""}, {"feed", "more-19"})
+        self.reload({"seed": 8}, *feeds[1:])
+        slots = [line for line in self.ctl("metrics").stdout.splitlines() if line.startswith('dataload_feed_slots{feed="more-19"')]
+        self.assertEqual(sum(int(line.split()[-1]) for line in slots), 4, slots)
 
     def test_rights_apply_to_new_attaches(self):
         if os.geteuid() != 0:

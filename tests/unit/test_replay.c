@@ -408,6 +408,43 @@ START_TEST(a_rank_chooses_an_epoch)
 }
 END_TEST
 
+static void give_all(struct trainer *it)
+{
+    while (it->peer->seen < it->peer->count) {
+        const Dlp__Envelope *env = it->peer->replies[it->peer->seen++];
+        if (env->body_case != DLP__ENVELOPE__BODY_BATCH_READY)
+            continue;
+        rig_take(it->peer, env->batch_ready, 0);
+        rig_release(it->peer, env->batch_ready->slot, env->batch_ready->generation, 0);
+    }
+}
+
+/* Its trainers are served nothing again that they would have to give back first. */
+START_TEST(the_job_is_detached)
+{
+    Dlp__EvictRequest evict = DLP__EVICT_REQUEST__INIT;
+    evict.job = "j";
+    join_all(2);
+    ask(request(30));
+    train_into_replay(2, 3);
+    struct rig_peer *other = rig_greeted(901);
+    SAY(other, 6, EVICT_REQUEST, evict_request, &evict);
+    rig_await(other, DLP__ENVELOPE__BODY_EVICT_REPLY);
+    rig_expect_text(bad(answered(), DLP_ERROR_REPLAY), "ended early", "gets no batches any more");
+    uint64_t end = clock_ns() + 60 * CLOCK_SECOND;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct session *session = trainers[i].peer->session;
+        while (session->state != SESSION_GREETED && clock_ns() < end) {
+            give_all(&trainers[i]);
+            rig_turn();
+        }
+        ck_assert_int_eq(session->state, SESSION_GREETED);
+    }
+    rig_peer_free(other);
+    leave_all(2);
+}
+END_TEST
+
 /* It is told no more, and the ranks go on. */
 START_TEST(whoever_asked_goes_away)
 {
@@ -558,6 +595,7 @@ int main(void)
     tcase_add_test(test, no_replay_of_a_mirror_group);
     tcase_add_loop_test(test, a_rank_vanishes, 0, 4);
     tcase_add_loop_test(test, a_rank_chooses_an_epoch, 0, 4);
+    tcase_add_test(test, the_job_is_detached);
     tcase_add_loop_test(test, whoever_asked_goes_away, 0, 4);
     tcase_add_test(test, nobody_takes_anything);
     tcase_add_test(test, who_comes_back_goes_on);
