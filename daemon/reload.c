@@ -57,8 +57,11 @@ static void note_rest(struct reload *reload)
 {
     const struct config *now = reload->first, *fresh = reload->fresh;
     struct control *control = reload->control;
+    char asked[HTTP_ADDRESS_MAX], has[HTTP_ADDRESS_MAX];
     if (fresh->workers != now->workers)
         note(control, "workers");
+    if (fresh->workers_max != now->workers_max)
+        note(control, "workers_max");
     if (fresh->pin_workers != now->pin_workers)
         note(control, "pin_workers");
     if (fresh->decode_memory != now->decode_memory)
@@ -66,6 +69,9 @@ static void note_rest(struct reload *reload)
     if (strcmp(or_auto(fresh->cache_dir), or_auto(now->cache_dir)) != 0 ||
         fresh->cache_bytes != now->cache_bytes || fresh->cache_marks != now->cache_marks)
         note(control, "cache");
+    if (strcmp(http_address_text(&fresh->metrics, asked), http_address_text(&now->metrics, has)) !=
+        0)
+        note(control, "metrics");
 }
 
 static void take(struct reload *reload)

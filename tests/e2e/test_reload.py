@@ -142,6 +142,8 @@ class Reload(Case):
         notes = self.reload(workers=2, decode_memory="2MiB", cache={"path": str(self.folder / "other"), "bytes": "64MiB"})
         self.assertEqual([note.split(":")[0] for note in notes], ["workers", "decode_memory", "cache"])
         self.assertEqual(self.status()["notes"], notes)
+        notes = self.reload(workers="auto", workers_max=2)
+        self.assertEqual([note.split(":")[0] for note in notes], ["workers", "workers_max"])
         self.assertEqual(self.reload(), [])
 
     def test_rights_apply_to_new_attaches(self):
