@@ -131,7 +131,7 @@ static void add_stream(const struct view *view, struct sum *sum, struct verdict_
     stages_add(&sum->stages, &view->rates, &view->stats);
 }
 
-static void finish_sum(const struct sum *sum, struct verdict_input *input)
+static void finish_sum(const struct sum *sum, double workers, struct verdict_input *input)
 {
     struct stages_status stages;
     stages_fill(&sum->stages, &stages);
@@ -140,7 +140,7 @@ static void finish_sum(const struct sum *sum, struct verdict_input *input)
     input->slots_held_share /= sum->stages.streams;
     input->decode_per_worker = sum->decoding > 0 ? input->decode_per_worker / sum->decoding : 0;
     /* Each client's limit counts the idle workers, which several clients share. */
-    double all = input->decode_per_worker * input->workers;
+    double all = input->decode_per_worker * workers;
     if (all > 0 && input->decode_limit > all)
         input->decode_limit = all;
 }
@@ -161,7 +161,9 @@ static bool add_up(const struct census *census, const struct selection *which,
     }
     if (!sum.stages.streams)
         return false;
-    finish_sum(&sum, input);
+    finish_sum(&sum,
+               which->probe ? input->workers : census_workers_left_to(census, which->feed_number),
+               input);
     if (which->probe) {
         input->wait_share = 1;
         input->slots_held_share = input->demand = 0;
@@ -177,7 +179,8 @@ static void appraise_trainer(const struct census *census, const struct view *vie
     *input = common(census, view->session->feed_number);
     input->wait_share = client->wait_share;
     input->samples_per_s = client->samples_per_s;
-    input->demand = demand_of(client);
+    input->slow_pid = pace != view && waits_on(view, pace) ? pace->status.pid : 0;
+    input->demand = demand_of(input->slow_pid ? &pace->status : client);
     input->read_limit = client->read_limit;
     input->decode_limit = client->decode_limit;
     input->decode_per_worker = client->decode_per_worker;
@@ -186,7 +189,6 @@ static void appraise_trainer(const struct census *census, const struct view *vie
     input->slots_held_share = client->slots_held_share;
     input->window_s = client->window_s;
     input->cause = client->last_cause;
-    input->slow_pid = pace != view && waits_on(view, pace) ? pace->status.pid : 0;
 }
 
 void appraise_client(const struct census *census, const struct view *view,

@@ -91,7 +91,8 @@ void check_reply_begin(struct session *session, uint64_t id)
         (struct check_reply){.session = session,
                              .id = id,
                              .facts = {.memory_limit = budget_limit(options->budget),
-                                       .memory_used = budget_used(options->budget, BUDGET_USES),
+                                       .memory_used = budget_used(options->budget, BUDGET_USES) -
+                                                      budget_used(options->budget, BUDGET_DECODE),
                                        .cache_dir = options->cache_dir,
                                        .gpus = options->gpus,
                                        .asked_gpus_ns = now - gpus_asked_since(options->gpus),

@@ -282,7 +282,7 @@ static void add_waits(const Dlp__FeedStatus *feed, const char *labels, struct te
     exposition_count(out, WAITS "_count", labels, count);
 }
 
-/* One of the closed list is 1; before anything is known, none. */
+/* One of the closed list is 1. */
 static void add_verdict(const Dlp__FeedStatus *feed, const char *labels, struct text *out)
 {
     static const char *const stages[] = {"storage", "decode", "copy", "trainer", "unknown"};

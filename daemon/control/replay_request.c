@@ -29,10 +29,34 @@ static bool is_meant(const struct job *job, const Dlp__ReplayRequest *message)
            (!*message->feed || !strcmp(job->feed, message->feed));
 }
 
+static int refuse_shared(const char *group, struct refusal *refusal)
+{
+    return refuse(refusal, DLP_ERROR_SHARED,
+                  "%s is a group of a mirror feed: its members read the same memory, each at its "
+                  "pace, so none can be served a batch of its own again; 'dataloadctl measure' "
+                  "tells its rate from its clocks",
+                  group);
+}
+
+/* The group in which trainers of the job that was named read; NULL: in none. */
+static const char *group_of(const struct control *control, const Dlp__ReplayRequest *message)
+{
+    for (const struct session *s = control->sessions; s; s = s->next)
+        if (s->group && s->group->job && s->group->job->shared &&
+            !strcmp(s->job_name, message->job))
+            return s->group->job->name;
+    return NULL;
+}
+
 static void refuse_none(const struct session *session, const Dlp__ReplayRequest *message,
                         struct refusal *refusal)
 {
     char names[NAMES_MAX] = "";
+    const char *group = group_of(session->control, message);
+    if (group) {
+        refuse_shared(group, refusal);
+        return;
+    }
     for (const struct job *job = jobs_first(session->control->jobs); job; job = job->next)
         if (runs(job))
             list_add(names, job->name);
@@ -89,11 +113,7 @@ static int check_job(const struct job *job, const Dlp__ReplayRequest *message,
 {
     bool fixed = message->epoch && message->step && message->batches;
     if (job->shared)
-        return refuse(refusal, DLP_ERROR_SHARED,
-                      "%s is a group of a mirror feed: its members read the same memory, each at "
-                      "its pace, so none can be served a batch of its own again; 'dataloadctl "
-                      "measure' tells its rate from its clocks",
-                      job->name);
+        return refuse_shared(job->name, refusal);
     if (job->nclaims < job->world && !fixed)
         return refuse(refusal, DLP_ERROR_BAD_REQUEST,
                       "%u of the %u ranks of job %s are here, and all have to have as many "

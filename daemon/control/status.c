@@ -219,6 +219,13 @@ static void fill_past(const struct control_totals *past, Dlp__FeedStatus *out)
     out->bad_limit_stops = past->bad_limit_stops;
 }
 
+/* Windows of streams differ, so their sum may come to more than all workers. */
+static double share_of(double busy, const struct census *census)
+{
+    double share = busy / census->workers;
+    return share < 1 ? share : 1;
+}
+
 /* Sums over the feed's streams become shares and rates of the feed. */
 static void fill_shares(const struct census *census, const struct stages *sum, Dlp__FeedStatus *out)
 {
@@ -226,8 +233,8 @@ static void fill_shares(const struct census *census, const struct stages *sum, D
     out->decode_per_worker = decoding > 0 ? out->decode_per_worker / decoding : 0;
     out->read_busy = sum->streams ? sum->read_busy / sum->streams : 0;
     out->read_limit = sum->read_limit;
-    out->decode_busy /= census->workers;
-    out->handoff_busy = sum->finish.busy / census->workers;
+    out->decode_busy = share_of(out->decode_busy, census);
+    out->handoff_busy = share_of(sum->finish.busy, census);
     out->shuffle_fill =
         sum->shuffle_target ? (double)sum->shuffle_held / (double)sum->shuffle_target : 0;
     out->decoded = sum->work.decoded;

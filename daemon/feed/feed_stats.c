@@ -103,6 +103,11 @@ static bool waits_for_decode(const struct feed_stats *stats, uint32_t filling)
     return stats->wait == FEED_WAITS_SLOT && !stats->ready && filling;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void set_counts(const struct feed *feed, struct feed_stats *out)
 {
     const struct tally *tally = &feed->tally;
@@ -113,7 +118,7 @@ static void set_counts(const struct feed *feed, struct feed_stats *out)
     out->bad = tally_get(&tally->bad);
     out->damaged = tally_get(&tally->damaged);
     out->dropped = tally_get(&tally->dropped);
-    out->marks_used = tally_get(&tally->marks_used);
+    out->marks_used = least(tally_get(&tally->marks_used), out->work.decoded); /* is ahead of it */
     out->marks_wrong = tally_get(&tally->marks_wrong);
     out->marks_kept = tally_get(&tally->marks_kept);
     out->shuffle_held = tally_get(&tally->shuffle_held);

@@ -70,6 +70,12 @@ class Arithmetic(unittest.TestCase):
         self.assertRegex(self.report(storage=370, stage="storage")[3], "storage limits: 5 workers")
         self.assertRegex(self.report(compute=100)[3], "trainer limits: 2 workers would be enough for the 100/s that the trainer takes")
 
+    def test_workers_that_others_have(self):
+        lines = self.report(input=180)
+        self.assertEqual(lines[1], "input only          180 samples/s  (4 workers at 90/s each, 180/s of it for other jobs)")
+        self.assertRegex(lines[3], "16 workers would be enough for the 1200/s that the trainer takes beside what other jobs have now")
+        self.assertNotIn("other", self.report(input=180, stage="storage")[1])
+
     def test_others(self):
         self.assertRegex(self.report(stage="trainer")[3], "conversion limits: .*output:")
         self.assertRegex(self.report(stage="copy")[3], "copy limits: a larger batch")

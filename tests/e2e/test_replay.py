@@ -221,6 +221,18 @@ class Replay(Case):
         self.assertEqual((measured["ranks"], measured["world"], measured["compute_by"], measured["input_by"]), (1, 2, "clocks", "figures"))
         self.assertEqual(self.ctl("measure", "k", check=False).returncode, 4)
 
+    def test_a_group_is_refused(self):
+        self.write_labels()
+        self.config({"source": str(self.folder / "data/*.tar"), "batch": BATCH, "share": "mirror",
+                     "fields": [{"name": "label", "from": "cls", "kind": "int"}]})
+        self.start_daemon()
+        member = self.trainer()
+        member.attach(job="j", group="g", allow_replay=1)
+        for name in ("j", "g"):
+            done = self.ctl("replay", name, check=False)
+            self.assertIn("g is a group of a mirror feed", done.stderr)
+            self.assertNotEqual(done.returncode, 0)
+
     def test_measure(self):
         self.begin(loops=[{"pause": 0.002}] * WORLD)
         self.go_on(self.loops, 5)

@@ -30,6 +30,9 @@ static void setup(void)
         sessions[i].state = SESSION_STREAMING;
         strcpy(sessions[i].job_name, "slurm-7");
         views[i].session = &sessions[i];
+        views[i].counts = true;
+        views[i].stats.slots = 4;
+        views[i].stats.batch = 64;
         views[i].rates.decode_busy = 1;
         views[i].rates.finish_busy = 0.1;
         views[i].rates.finish_rate = 4200;
@@ -50,8 +53,14 @@ static void setup(void)
     dlp__stage_status__init(&copy_stage);
     copy_stage.name = (char *)"copy";
     copy_stage.limit = 8400;
-    census = (struct census){
-        .control = &control, .views = views, .count = CLIENTS, .workers = 2, .cpus = 4};
+    census = (struct census){.control = &control,
+                             .views = views,
+                             .count = CLIENTS,
+                             .workers = 2,
+                             .cpus = 4,
+                             .streams = CLIENTS,
+                             .busy = 2.2,
+                             .busy_first = 2.2};
 }
 
 static void setup_group(void)
@@ -122,6 +131,24 @@ START_TEST(idle_workers_are_counted_once)
 }
 END_TEST
 
+START_TEST(workers_of_other_feeds_are_not_counted)
+{
+    /* Of four workers 1.1 work for each, and 1.8 are idle. */
+    sessions[1].feed_number = 1;
+    census.workers = 4;
+    views[0].status.decode_limit = views[1].status.decode_limit = 420 * 3;
+    ck_assert(appraise_feed(&census, 0, &input));
+    ck_assert_double_eq_tol(input.decode_limit, 420 * 2.9, 1e-9);
+    sessions[1].feed_number = 0;
+    views[1].rates.decode_busy = 0.5;
+    views[1].rates.finish_busy = views[0].rates.finish_busy = 0;
+    census.busy = census.busy_first = 3.5;
+    census.streams = 4;
+    ck_assert(appraise_feed(&census, 0, &input));
+    ck_assert_double_eq_tol(input.decode_limit, 420 * 2, 1e-9); /* their 1.5 and the idle 0.5 */
+}
+END_TEST
+
 START_TEST(probes_do_not_hide_the_trainers)
 {
     sessions[0].probe = true;
@@ -162,6 +189,20 @@ START_TEST(a_group_has_one_pace)
     ck_assert_int_eq(input.slow_pid, 2);
     appraise_client(&census, &views[1], &input);
     ck_assert_int_eq(input.slow_pid, 0);
+}
+END_TEST
+
+/* What the others could take is no measure of what the group needs. */
+START_TEST(who_waits_for_a_member_waits_for_no_stage)
+{
+    char said[VERDICT_TEXT_MAX];
+    views[0].status.slots_held_share = 0;
+    ck_assert_double_gt(420 / (1 - views[0].status.wait_share), 4000);
+    views[1].status.compute_limit = 400;
+    appraise_client(&census, &views[0], &input);
+    ck_assert_double_eq(input.demand, 400);
+    ck_assert_int_eq(verdict(&input, said, sizeof said), VERDICT_TRAINER);
+    ck_assert_ptr_nonnull(strstr(said, "the trainer with pid 2 limits its group"));
 }
 END_TEST
 
@@ -206,11 +247,13 @@ int main(void)
     tcase_add_test(alone, what_a_trainer_could_take_is_told_where_known);
     tcase_add_test(alone, a_feed_has_the_sum_of_its_clients);
     tcase_add_test(alone, idle_workers_are_counted_once);
+    tcase_add_test(alone, workers_of_other_feeds_are_not_counted);
     tcase_add_test(alone, probes_do_not_hide_the_trainers);
     tcase_add_test(alone, a_probe_is_judged_with_its_job);
     suite_add_tcase(suite, alone);
     tcase_add_checked_fixture(member, setup_group, NULL);
     tcase_add_test(member, a_group_has_one_pace);
+    tcase_add_test(member, who_waits_for_a_member_waits_for_no_stage);
     tcase_add_test(member, who_is_waited_for_sets_the_pace);
     tcase_add_test(member, other_streams_set_no_pace);
     tcase_add_test(member, who_leaves_sets_no_pace);

@@ -103,9 +103,16 @@ class Measurement:
         return min(self.compute, max(self.storage, self.input) if self.storage > 0 else math.inf)
 
     @property
+    def elsewhere(self):
+        """Samples a second that the workers decode for other jobs, where decoding limits."""
+        every = self.workers * self.per_worker
+        rest = every - self.input * self.ranks
+        return rest if self.stage == "decode" and rest > 0.15 * every else 0
+
+    @property
     def enough(self) -> Optional[int]:
         """Workers beyond which more buy nothing; None: not known."""
-        return math.ceil(self.wanted * self.ranks / self.per_worker) if self.per_worker > 0 else None
+        return math.ceil((self.wanted * self.ranks + self.elsewhere) / self.per_worker) if self.per_worker > 0 else None
 
     def advice(self):
         if self.limit == "conversion":
@@ -116,6 +123,7 @@ class Measurement:
             return "no figures of the workers: is anything decoded?"
         whose = "storage gives" if self.wanted < self.compute else "the trainer takes"
         ranks = f" on each of {self.ranks} ranks" if self.ranks > 1 else ""
+        ranks += " beside what other jobs have now" if self.elsewhere else ""
         text = (f"{self.enough} worker{'s' * (self.enough != 1)} would be enough for the {self.wanted:.0f}/s that {whose}{ranks} "
                 f"(there {'are' if self.workers != 1 else 'is'} {self.workers}), and more would buy nothing")
         if self.enough > max(self.workers, self.cores):
@@ -124,6 +132,7 @@ class Measurement:
 
     def __str__(self):
         workers = f"{self.workers} worker{'s' * (self.workers != 1)}" + (f" at {self.per_worker:.0f}/s each" if self.per_worker > 0 else "")
+        workers += f", {self.elsewhere:.0f}/s of it for other jobs" if self.elsewhere else ""
         lines = [f"compute only {self.compute:10.0f} samples/s  (one batch again and again)",
                  f"input only   {self.input:10.0f} samples/s  ({workers})",
                  f"real loop    {self.real:10.0f} samples/s",
