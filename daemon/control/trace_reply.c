@@ -10,7 +10,7 @@
 #define DETAIL_MAX 512
 #define UNREAD_MS 30000 /* for which an answer waits for its reader */
 
-struct right { /* to see what is told of a feed */
+struct right {                    /* to see what is told of a feed */
     const struct feed_spec *spec; /* our reference: events have its name by address */
     bool granted;
 };
