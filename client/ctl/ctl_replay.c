@@ -50,7 +50,7 @@ double ctl_replay_rate(const Dlp__ReplayReply *replay)
     return sum;
 }
 
-json_t *ctl_replay_json(const Dlp__ReplayReply *replay)
+static json_t *as_json(const Dlp__ReplayReply *replay)
 {
     json_t *json = ctl_json_message(&replay->base);
     json_object_set_new(json, "compute_samples_per_s", ctl_json_number(ctl_replay_rate(replay)));
@@ -94,7 +94,7 @@ int ctl_replay(const struct ctl *ctl)
         return code;
     const Dlp__ReplayReply *replay = ctl_reply_body(&reply);
     if (ctl->json)
-        ctl_json_print(ctl->out, ctl_replay_json(replay), true);
+        ctl_json_print(ctl->out, as_json(replay), true);
     else
         print_table(ctl, replay);
     ctl_reply_free(&reply);

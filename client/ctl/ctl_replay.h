@@ -13,6 +13,5 @@ int ctl_measure(const struct ctl *ctl);
 /* Asks for it, of link->ctl's job, and waits; a Dlp__ReplayReply. Errors are printed. */
 int ctl_replay_ask(struct ctl_link *link, struct ctl_reply *reply);
 double ctl_replay_rate(const Dlp__ReplayReply *replay); /* samples/s of all ranks */
-json_t *ctl_replay_json(const Dlp__ReplayReply *replay);
 
 #endif

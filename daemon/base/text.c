@@ -27,7 +27,7 @@ static char *make_room(struct text *text, size_t size)
     return text->bytes + text->size;
 }
 
-void text_add_bytes(struct text *text, const char *bytes, size_t size)
+static void add_bytes(struct text *text, const char *bytes, size_t size)
 {
     char *at = make_room(text, size);
     if (!at)
@@ -39,7 +39,7 @@ void text_add_bytes(struct text *text, const char *bytes, size_t size)
 
 void text_add(struct text *text, const char *more)
 {
-    text_add_bytes(text, more, strlen(more));
+    add_bytes(text, more, strlen(more));
 }
 
 void text_add_number(struct text *text, uint64_t number)
@@ -48,7 +48,7 @@ void text_add_number(struct text *text, uint64_t number)
     do
         *--at = (char)('0' + number % 10);
     while (number /= 10);
-    text_add_bytes(text, at, (size_t)(end - at));
+    add_bytes(text, at, (size_t)(end - at));
 }
 
 void text_format(struct text *text, const char *format, ...)

@@ -15,7 +15,6 @@ struct text {
 };
 
 void text_add(struct text *text, const char *more);
-void text_add_bytes(struct text *text, const char *bytes, size_t size);
 void text_add_number(struct text *text, uint64_t number);
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_free(struct text *text); /* and it is empty again */

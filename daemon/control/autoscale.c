@@ -92,9 +92,10 @@ static void set(struct autoscale *autoscale, unsigned to)
     unsigned from = workers_threads(workers);
     if (to == from)
         return;
-    log_notice("workers %u -> %u: %s", from, to, autoscale->governor.why);
     workers_set_active(workers, to);
     autoscale->input.active = workers_threads(workers);
+    if (autoscale->input.active != from)
+        log_notice("workers %u -> %u: %s", from, autoscale->input.active, autoscale->governor.why);
 }
 
 struct autoscale *autoscale_new(struct control *control)

@@ -80,7 +80,8 @@ struct workers {
     uint64_t decode_bytes;
     bool common_lent; /* the common part of the decode memory: to one picture at a time */
     _Atomic unsigned active;
-    unsigned started; /* threads; of the owner alone, as is `most` */
+    unsigned started; /* threads; of the owner alone, as are `most` and: */
+    bool refused;     /* the system gave no more of them, last time */
     unsigned sharers; /* the most that have been active */
     unsigned most;
     struct worker workers[];
@@ -379,9 +380,12 @@ static void start_threads(struct workers *workers, unsigned count)
         if (workers->started == 0) {
             worker->thread = thread_start(name, worker_main, worker);
         } else if (thread_try(name, worker_main, worker, &worker->thread, &err)) {
-            log_warning("%u workers instead of %u: %s", workers->started, count, err.text);
+            if (!workers->refused) /* it may be tried each second */
+                log_warning("%u workers instead of %u: %s", workers->started, count, err.text);
+            workers->refused = true;
             return;
         }
+        workers->refused = false;
     }
 }
 

@@ -166,6 +166,8 @@ class Reload(Case):
     def test_rights_apply_to_new_attaches(self):
         if os.geteuid() != 0:
             self.skipTest("needs root to become another user")
+        if CUDA and HANDOFF == "ipc":
+            self.skipTest("another user cannot map memory by its handle")
         os.chmod(self.folder, 0o755)
         self.serve({"allow": {"users": [OTHER]}})
         os.chmod(self.socket, 0o666)
