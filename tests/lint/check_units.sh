@@ -6,10 +6,11 @@ set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 units=$root/etc/systemd/system
-mkdir -p "$units" "$root/usr/bin"
+mkdir -p "$units" "$root/usr/bin" "$root/bin"
 cp systemd/*.service systemd/*.socket "$units"
 install -m 755 /dev/stdin "$root/usr/bin/dataloadd" </dev/null
 install -m 755 /dev/stdin "$root/usr/bin/nvidia-modprobe" </dev/null
+install -m 755 /dev/stdin "$root/bin/kill" </dev/null
 
 # What systemd itself brings is not in this root.
 complaints=$(systemd-analyze verify --man=no --root="$root" dataloadd.service dataloadd.socket dataloadd-gpu.service 2>&1 |
