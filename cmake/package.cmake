@@ -38,7 +38,7 @@ package(daemon dataloadd admin "data loading daemon for the trainers of a GPU no
 package(tools dataloadctl admin "status and measurements of dataloadd, and packing of data sets"
     "dataloadctl shows what limits each trainer; dataload-pack writes shards.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libdataload0 (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS "adduser")
+set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS "adduser, procps")
 set(CPACK_DEBIAN_DAEMON_PACKAGE_RECOMMENDS "dataloadctl")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "dataloadd")
 if(TARGET python_extension)

@@ -19,6 +19,8 @@ struct sum {
     struct stages stages;
     double decoding; /* workers' seconds a second */
     double longest_wait;
+    double most; /* that one of them could take */
+    const struct view *one;
 };
 
 static bool same_stream(const struct view *a, const struct view *b)
@@ -95,6 +97,35 @@ static double demand_of(const Dlp__ClientStatus *client)
                                      : verdict_demand(client->samples_per_s, client->wait_share);
 }
 
+/* Workers that a stream would take besides, were there enough for one that could take `demand`:
+ * what is added is shared out equally. */
+static double would_grow(const struct view *view, double demand)
+{
+    const Dlp__ClientStatus *client = &view->status;
+    double could = demand_of(client), busy = view->rates.decode_busy + view->rates.augment_busy;
+    if (could <= 0 || could > demand)
+        could = demand;
+    if (client->read_limit > 0 && could > client->read_limit)
+        could = client->read_limit;
+    double more = client->decode_per_worker > 0 ? could / client->decode_per_worker - busy : 0;
+    return more > 0 ? more : 0;
+}
+
+/* All trainers' streams but this one, or but those of its feed. */
+static double others_grow(const struct census *census, const struct view *own, bool feed,
+                          double demand)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < census->count; i++) {
+        const struct view *view = &census->views[i];
+        bool same = feed ? view->session->feed_number == own->session->feed_number
+                         : view == own || same_stream(own, view);
+        if (view->counts && !view->session->probe && !same)
+            sum += would_grow(view, demand);
+    }
+    return sum;
+}
+
 /* What all clients of a feed have in common. */
 static struct verdict_input common(const struct census *census, uint32_t feed_number)
 {
@@ -117,6 +148,9 @@ static void add_stream(const struct view *view, struct sum *sum, struct verdict_
     input->slots_held_share += client->slots_held_share;
     input->samples_per_s += client->samples_per_s;
     input->demand += demand_of(client);
+    sum->one = view;
+    if (demand_of(client) > sum->most)
+        sum->most = demand_of(client);
     input->read_limit += client->read_limit;
     input->decode_limit += client->decode_limit;
     input->decode_per_worker += client->decode_per_worker * decoding;
@@ -161,6 +195,7 @@ static bool add_up(const struct census *census, const struct selection *which,
     }
     if (!sum.stages.streams)
         return false;
+    input->others_grow = others_grow(census, sum.one, true, sum.most);
     finish_sum(&sum,
                which->probe ? input->workers : census_workers_left_to(census, which->feed_number),
                input);
@@ -183,6 +218,8 @@ static void appraise_trainer(const struct census *census, const struct view *vie
     input->demand = demand_of(input->slow_pid ? &pace->status : client);
     input->read_limit = client->read_limit;
     input->decode_limit = client->decode_limit;
+    if (input->demand > input->decode_limit)
+        input->others_grow = others_grow(census, view, false, input->demand);
     input->decode_per_worker = client->decode_per_worker;
     input->read_bytes_per_s = client->read_bytes_per_s;
     input->copy_limit = copy_limit(client->stages, client->n_stages);

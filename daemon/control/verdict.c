@@ -97,7 +97,8 @@ double verdict_demand(double samples_per_s, double wait_share)
 uint32_t verdict_workers(const struct verdict_input *in, double target)
 {
     double each = known(in->decode_per_worker), lacking = target - known(in->decode_limit);
-    double wanted = each > 0 ? in->workers + ceil(fmax(lacking, 0) / each - ENOUGH) : 0;
+    double more = lacking > 0 && each > 0 ? known(in->others_grow) + lacking / each : 0;
+    double wanted = each > 0 ? in->workers + ceil(more - ENOUGH) : 0;
     return wanted < WORKERS_MOST ? (uint32_t)wanted : 0;
 }
 

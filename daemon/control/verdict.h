@@ -24,6 +24,8 @@ struct verdict_input {
     double read_limit;    /* what one reader could deliver at its busy share */
     double decode_limit;  /* workers x rate of one, of what is left to this client */
     double decode_per_worker;
+    double
+        others_grow; /* workers that others would take of those added until this one has enough */
     uint32_t workers;
     uint32_t cpus;          /* that the daemon may use; 0 = not known */
     double throttled_share; /* a cgroup's CPU limit kept the daemon from running, 0..1 */

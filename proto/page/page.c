@@ -68,7 +68,7 @@ static void add_daemon(FILE *out, const json_t *report)
     snprintf(text, sizeof text, "%.0f %% of its time", throttled * 100);
     if (throttled > 0.005)
         markup_fact(out, "throttled by its cgroup", text);
-    add_count(out, "refused attaches", markup_number(report, "refused"));
+    add_count(out, "refused requests", markup_number(report, "refused"));
     add_count(out, "malformed peers", markup_number(report, "malformed_peers"));
     markup_fact(out, "batches", markup_string(report, "device"));
     fputs("</dl>\n", out);

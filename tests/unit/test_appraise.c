@@ -149,6 +149,26 @@ START_TEST(workers_of_other_feeds_are_not_counted)
 }
 END_TEST
 
+START_TEST(others_that_wait_take_of_what_is_added)
+{
+    /* Each has one of two workers, and could take 600/s: 1.43. */
+    appraise_client(&census, &views[0], &input);
+    ck_assert_double_eq_tol(input.others_grow, 600.0 / 420 - 1, 1e-9);
+    ck_assert_uint_eq(verdict_workers(&input, 600), 3);
+    views[1].status.compute_limit = 6000; /* no more than this one, until it has enough */
+    appraise_client(&census, &views[0], &input);
+    ck_assert_double_eq_tol(input.others_grow, 600.0 / 420 - 1, 1e-9);
+    views[1].status.read_limit = 500;
+    appraise_client(&census, &views[0], &input);
+    ck_assert_double_eq_tol(input.others_grow, 500.0 / 420 - 1, 1e-9);
+    views[1].status.compute_limit = 420;
+    appraise_client(&census, &views[0], &input);
+    ck_assert_double_eq(input.others_grow, 0);
+    ck_assert(appraise_feed(&census, 0, &input)); /* there are no others */
+    ck_assert_double_eq(input.others_grow, 0);
+}
+END_TEST
+
 START_TEST(probes_do_not_hide_the_trainers)
 {
     sessions[0].probe = true;
@@ -248,6 +268,7 @@ int main(void)
     tcase_add_test(alone, a_feed_has_the_sum_of_its_clients);
     tcase_add_test(alone, idle_workers_are_counted_once);
     tcase_add_test(alone, workers_of_other_feeds_are_not_counted);
+    tcase_add_test(alone, others_that_wait_take_of_what_is_added);
     tcase_add_test(alone, probes_do_not_hide_the_trainers);
     tcase_add_test(alone, a_probe_is_judged_with_its_job);
     suite_add_tcase(suite, alone);
