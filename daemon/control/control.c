@@ -28,6 +28,7 @@
 #include "control/trace_reply.h"
 
 #define TICK_MS 1000
+#define STOOD_NS (3 * CLOCK_SECOND) /* between two ticks: the process was stopped */
 #define SAVE_NS (10 * CLOCK_SECOND) /* between two writes of the bad list */
 #define TOOLS 32                    /* connections beside the trainers', for dataloadctl */
 
@@ -81,6 +82,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct control *control = timer->data;
     uint64_t now = clock_ns(), begin = trace_now();
+    bool stood = now - control->ticked > STOOD_NS; /* rates over that time would be of nothing */
     bool throttled = autoscale_throttled(control->autoscale) > GAUGE_THROTTLED_SHARE;
     if (control->options.heartbeat)
         heartbeat_beat(control->options.heartbeat, control->instance,
@@ -99,6 +101,8 @@ static void on_tick(uv_timer_t *timer)
             struct feed_stats stats;
             feed_get_stats(s->group->feed, &stats);
             s->gauge->throttled = throttled;
+            if (stood)
+                gauge_restart(s->gauge, now, &stats);
             gauge_look(s->gauge, now, &stats);
         }
     }
@@ -114,6 +118,7 @@ static void on_tick(uv_timer_t *timer)
     reclaim_look(control->reclaim);
     if (now - control->saved_at >= SAVE_NS)
         save_badlist(control);
+    control->ticked = now;
     status_keep(control);
     trace_long("tick", begin);
 }
@@ -142,7 +147,7 @@ struct control *control_new(const struct control_options *options)
 {
     struct control *control = mem_new(sizeof *control);
     control->options = *options;
-    control->started = control->saved_at = control->deserted = clock_ns();
+    control->started = control->ticked = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
     control->options.feeds = NULL;
     control->options.nfeeds = 0;

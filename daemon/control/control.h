@@ -66,6 +66,7 @@ struct control {
     uint64_t promised;  /* bytes that the groups will take */
     uint64_t instance;  /* differs for every start */
     uint64_t started;   /* ns */
+    uint64_t ticked;    /* ns: the last tick */
     uint64_t draining;  /* ns: since then no new job is let in; 0 = new ones are */
     uint64_t malformed, refused;
     uint64_t attachments;               /* ever */

@@ -268,12 +268,20 @@ static void say_more_workers(const struct verdict_input *in, double demand, char
                  capped ? reach : "do");
 }
 
-static void say_remedy(const struct verdict_input *in, enum verdict_stage stage, double demand,
-                       char *text, size_t size)
+/* Far less is delivered than the narrowest stage could do: it stands still now and then, as while
+ * much is read at once and no filled slot is left. */
+static bool is_uneven(const struct verdict_input *in, double limit, double demand)
+{
+    double could = demand > 0 && demand < limit ? demand : limit;
+    return known(in->samples_per_s) * VERDICT_CLOSE < could;
+}
+
+static void say_remedy(const struct verdict_input *in, enum verdict_stage stage, bool uneven,
+                       double demand, char *text, size_t size)
 {
     if (stage == VERDICT_STORAGE)
-        snprintf(text, size, "; %s local copy would help",
-                 in->packed ? "a" : "packing into shards or a");
+        snprintf(text, size, "; %s%s local copy would help", uneven ? "more slots, " : "",
+                 in->packed ? uneven ? "or a" : "a" : "packing into shards or a");
     else if (stage == VERDICT_COPY)
         snprintf(text, size, "; a larger batch would help");
     else if (share(in->throttled_share) >= THROTTLED_MUCH)
@@ -297,6 +305,7 @@ static enum verdict_stage stage_limits(const struct verdict_input *in, enum verd
                                        double limit, char *text, size_t size)
 {
     char head[HEAD_TEXT], could[PART_TEXT] = "", near[PART_TEXT] = "", remedy[PART_TEXT] = "";
+    char gap[PART_TEXT] = "";
     char number[VERDICT_RATE_MAX];
     double demand = known(in->demand), next_limit;
     enum verdict_stage next = verdict_narrowest(in, stage, &next_limit);
@@ -306,8 +315,12 @@ static enum verdict_stage stage_limits(const struct verdict_input *in, enum verd
     if (next != VERDICT_UNKNOWN && next_limit < limit * VERDICT_CLOSE)
         snprintf(near, sizeof(near), ", close to the %s of %s", verdict_rate(next_limit, number),
                  names[next]);
-    say_remedy(in, stage, demand, remedy, sizeof(remedy));
-    snprintf(text, size, "%s%s%s%s", head, could, near, remedy);
+    bool uneven = is_uneven(in, limit, demand);
+    if (uneven)
+        snprintf(gap, sizeof(gap), ", of which %s come through",
+                 verdict_rate(known(in->samples_per_s), number));
+    say_remedy(in, stage, uneven, demand, remedy, sizeof(remedy));
+    snprintf(text, size, "%s%s%s%s%s", head, gap, could, near, remedy);
     return stage;
 }
 

@@ -108,6 +108,10 @@ START_TEST(storage_is_named)
     ck_stage(input, VERDICT_STORAGE,
              "storage limits: 210 MB/s read, 850/s, the trainer could take 1,200/s; a local copy "
              "would help");
+    input.samples_per_s = 600;
+    ck_stage(input, VERDICT_STORAGE,
+             "storage limits: 210 MB/s read, 850/s, of which 600/s come through, the trainer could "
+             "take 1,200/s; more slots, or a local copy would help");
 }
 END_TEST
 
