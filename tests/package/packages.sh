@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Debian packages: built twice with the same bytes, without an error of lintian, installed in a fresh Debian 12,
-# used there by two users, removed and purged. Needs root and a mirror; several minutes.
+# used there by two users, removed and purged; and the service in one that is booted (boot.sh). Needs root and a mirror;
+# several minutes.
 #   tests/package/packages.sh [KEPT_ROOT]      default: a fresh root by debootstrap each time
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -40,6 +41,7 @@ done
 
 [ -e "$root/etc/debian_version" ] || debootstrap --variant=minbase bookworm "$root" >"$work/log" 2>&1 ||
     { tail "$work/log"; fail "debootstrap"; }
+tests/package/boot.sh "$work/first" "$root" || [ $? = 77 ] || fail "the booted service"
 cp /etc/resolv.conf "$root/etc/"
 cp -n /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 rm -rf "$root/debs"
