@@ -79,6 +79,7 @@ int ferry_new(const struct ferry_params *params, struct ferry **out, struct erro
         code = staging_new(params->budget, params->uploader, ferry->nberths, params->slot_bytes,
                            &ferry->staging, err);
     if (code < 0) {
+        ferry_end(ferry);
         ferry_free(ferry);
         return code;
     }
