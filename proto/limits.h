@@ -3,7 +3,7 @@
 #define DLP_LIMITS_H
 
 #define DLP_VERSION_MIN 1U /* lowest and highest protocol version spoken */
-#define DLP_VERSION_MAX 1U
+#define DLP_VERSION_MAX 2U /* 2: GiveFeed, GiveFiles */
 
 #define DLP_FRAME_TO_DAEMON_MAX (16U * 1024U) /* bytes of one Envelope */
 #define DLP_FRAME_TO_CLIENT_MAX (1024U * 1024U)
@@ -24,7 +24,9 @@
 #define DLP_BATCH_MAX 65536U
 #define DLP_CLIENTS_MAX 1024U
 #define DLP_EPOCH_MAX ((1U << 24) - 1) /* what the random numbers' counter has room for */
-#define DLP_FDS_MAX 4U                 /* descriptors on one frame */
+#define DLP_FDS_MAX 32U                /* descriptors on one frame */
+#define DLP_FILES_MAX 65536U           /* of one feed of a client's own */
+#define DLP_RECIPE_MAX 12288U          /* bytes of its recipe */
 #define DLP_SOCKET_PATH_MAX 107U       /* sun_path less its NUL */
 #define DLP_SLOT_ALIGN 4096U           /* slots start on a page */
 #define DLP_TENSOR_ALIGN 256U

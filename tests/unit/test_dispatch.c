@@ -16,13 +16,13 @@ START_TEST(hello_comes_first)
     rig_expect_text(rig_await_error(peer, 3, DLP_ERROR_BAD_REQUEST), "first", "Hello");
     rig_peer_free(peer);
     peer = rig_peer_new(1);
-    ck_assert(!rig_hello(peer, 2, 9));
-    rig_expect_text(rig_await_error(peer, 1, DLP_ERROR_VERSION), "2 to 9", "1 to 1");
+    ck_assert(!rig_hello(peer, 3, 9));
+    rig_expect_text(rig_await_error(peer, 1, DLP_ERROR_VERSION), "3 to 9", "1 to 2");
     rig_peer_free(peer);
     peer = rig_peer_new(1);
     ck_assert(rig_hello(peer, 0, 9));
     const Dlp__HelloReply *reply = rig_await(peer, DLP__ENVELOPE__BODY_HELLO_REPLY)->hello_reply;
-    ck_assert_uint_eq(reply->version, 1);
+    ck_assert_uint_eq(reply->version, 2);
     ck_assert_uint_eq(reply->instance, rig_control->instance);
     ck_assert_uint_ne(reply->instance, 0);
     ck_assert_ptr_null(strchr(peer->session->program, '\n'));
