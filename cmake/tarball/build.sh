@@ -82,6 +82,7 @@ bundle() {
     for file in libjpeg.so.62 libyaml-0.so.2 libjansson.so.4 libxxhash.so.0 libspng.so.0 libprotobuf-c.so.1 libz.so.1; do
         cp -L "$(find "$library" "$sysroot/lib" -name "$file" | head -n 1)" "$tree/lib/dataloadd/$file"
     done
+    # shellcheck disable=SC2016 # dpkg-deb expands it
     for package in "${shared[@]}" "${linked[@]}"; do
         cp -L "$sysroot/usr/share/doc/$package/copyright" "$documents/bundled/$package.copyright"
         dpkg-deb -W --showformat '${Package} ${Version}\n' "$work/debs/${package}"_*.deb
