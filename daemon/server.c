@@ -109,7 +109,7 @@ static void on_signal(uv_signal_t *signal, int number)
     struct server *server = signal->data;
     if (server->stopping)
         end_now(server, "a second signal came");
-    log_notice("SIG%s: stopping", sigabbrev_np(number));
+    log_notice("SIG%s: stopping", number == SIGTERM ? "TERM" : number == SIGINT ? "INT" : "HUP");
     stop(server);
 }
 

@@ -2,8 +2,9 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -27,7 +28,7 @@ static int open_pidfd(int fd, pid_t pid, const char **kind)
     if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size))
         return pidfd;
     *kind = "pidfd";
-    return pid > 0 ? pidfd_open(pid, 0) : -1;
+    return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 }
 
 static void on_event(uv_poll_t *poll, int status, int events)

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/mman.h> /* MADV_POPULATE_WRITE: older C libraries do not have it */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

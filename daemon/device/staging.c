@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/mman.h> /* MADV_POPULATE_WRITE: older C libraries do not have it */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
