@@ -104,6 +104,15 @@ static void print_workers(const struct config *config)
            pinned ? "pinned to CPUs" : "on any of CPUs", cpus_text(cpus, text, sizeof text));
 }
 
+static void print_users(const struct users *users)
+{
+    char words[USERS_WORDS_MAX];
+    printf("users: default: %s\n", users_words(&users->rest, words));
+    for (uint32_t i = 0; i < users->count; i++)
+        printf("  %s (uid %u): %s\n", users->list[i].name, users->list[i].uid,
+               users_words(&users->list[i].limits, words));
+}
+
 int check_config(const struct config *config, bool user, uint32_t world)
 {
     cleanup_free char *cache = config_cache_dir(config, user);
@@ -117,6 +126,7 @@ int check_config(const struct config *config, bool user, uint32_t world)
             first = rc;
     }
     print_workers(config);
+    print_users(&config->users);
     printf("memory: limit %.1f MB, of it %.1f MB for decoding; all feeds at once with %u trainer%s "
            "each: %.1f MB%s\n",
            (double)limit / MB, (double)decode / MB, world, plural(world), (double)total / MB,

@@ -11,6 +11,7 @@
 #include "base/mailbox.h"
 #include "device/borrower.h"
 #include "feed/feed_stats.h"
+#include "feed/shares.h"
 #include "feed/spec.h"
 #include "feed/workers.h"
 #include "proto/slot.h"
@@ -56,7 +57,8 @@ struct feed_params {
     bool probe, shared;        /* shared: the arena has many readers, and none of them may write */
     enum dlp_memory memory;    /* where the slots are to lie; where it is not the host's: */
     struct uploader *uploader; /* of that GPU, port 0 */
-    pid_t reader;              /* process near whose CPUs the slots are to lie; 0 = anywhere */
+    struct share_terms terms;
+    pid_t reader; /* process near whose CPUs the slots are to lie; 0 = anywhere */
     struct workers *workers;
     struct budget *budget;
     struct orphans *orphans; /* where it is shared */
@@ -90,6 +92,7 @@ void feed_lend(struct feed *feed, uint32_t port, struct borrower *borrower);
 void feed_close(struct feed *feed);
 /* Somebody waits for memory (budget_press): the reader gives back what it holds ahead of need. */
 void feed_shed(struct feed *feed);
+void feed_set_terms(struct feed *feed, const struct share_terms *terms); /* from now on */
 
 /* Where the slots lie and what a client needs to map them. */
 struct feed_arena {
