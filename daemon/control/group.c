@@ -114,8 +114,7 @@ static void remove_member(struct group *group, struct session *session)
         feed_leave_port(group->feed, (uint32_t)session->port);
     session->port = -1;
     group_close_ports(group);
-    if (group->members)
-        terms_pass_on(group);
+    terms_pass_on(group);
 }
 
 void group_tell_members(struct group *group)

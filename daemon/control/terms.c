@@ -25,12 +25,14 @@ void terms_renew(struct group *group)
 /* The newest are the first in the list. */
 void terms_pass_on(struct group *group)
 {
-    const struct session *oldest = group->members;
+    const struct session *oldest = NULL;
     for (const struct session *s = group->members; s; s = s->fellow) {
         if (s->peer.uid == group->owner)
             return;
         oldest = s;
     }
+    if (!oldest)
+        return;
     group->owner = oldest->peer.uid;
     terms_renew(group);
 }

@@ -16,7 +16,7 @@ struct group;
 struct share_terms terms_of(const struct group *group);
 /* They may have changed: its feed is told, if it has one that streams. */
 void terms_renew(struct group *group);
-/* A member is gone; there are others. */
+/* A member is gone; with the last nothing changes. */
 void terms_pass_on(struct group *group);
 
 #endif

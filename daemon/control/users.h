@@ -1,6 +1,6 @@
 /* What each user may have of the daemon, as the configuration says, and what he has. Users are told
  * apart by the uid that the kernel says: all that have none in our user namespace are one, and root
- * is one like any other. Loop thread; a struct users of its own is also any other's. */
+ * is one like any other. Loop thread, but for what asks no control. */
 #ifndef USERS_H
 #define USERS_H
 

@@ -57,7 +57,6 @@ struct feed_params {
     bool probe, shared;        /* shared: the arena has many readers, and none of them may write */
     enum dlp_memory memory;    /* where the slots are to lie; where it is not the host's: */
     struct uploader *uploader; /* of that GPU, port 0 */
-    struct share_terms terms;
     pid_t reader; /* process near whose CPUs the slots are to lie; 0 = anywhere */
     struct workers *workers;
     struct budget *budget;
@@ -65,6 +64,7 @@ struct feed_params {
     struct mailbox *mailbox;
     struct feed_events events;
     void *context;
+    struct share_terms terms;
 };
 
 /* Bytes that a feed will take: arena, or with the arena on a GPU staging, and shuffle buffer; for

@@ -73,6 +73,12 @@ class Users(Case):
         first.next()
         self.trainer().attach(job="four", expect=TOO_MANY)
 
+    def test_the_weight_of_a_feed_is_changed(self):
+        self.serve()
+        self.trainer().attach(job="one")
+        self.reload(weight=5)
+        self.assertIn("feed feed: weight 5, was 1, for all its jobs", self.log())
+
     def test_one_takes_nothing_from_another(self):
         if os.geteuid() != 0:
             self.skipTest("needs root to become other users")
