@@ -389,7 +389,7 @@ bool conn_make_room(struct control *control, uid_t uid, bool only_own)
     log_notice("pid %d, uid %u: idle, its connection is closed to make room for another",
                (int)victim->pid, victim->session->peer.uid);
     session_refuse(victim->session, 0, DLP_ERROR_TOO_MANY,
-                   "all connections are in use and this one did nothing: it was closed");
+                   "no connection is free, and this one did nothing: it was closed");
     conn_close(victim, "idle");
     return true;
 }

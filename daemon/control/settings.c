@@ -110,7 +110,7 @@ void settings_apply(struct control *control, const struct settings *settings)
 {
     apply_feeds(control, settings);
     apply_memory(control, settings);
-    users_set(control, settings->users); /* it looks at the weights of feeds too */
+    users_set(control, settings->users); /* behind the feeds: it applies their weights too */
     control->options.clients = settings->clients;
     control->options.job_linger = settings->job_linger;
     jobs_set_linger(control->jobs, settings->job_linger * CLOCK_SECOND);

@@ -37,7 +37,8 @@ void users_clear(struct users *users);
 /* As the configuration would say it: "memory 64.0 MB, clients none, ..."; returns text. */
 char *users_words(const struct user_limits *limits, char text[USERS_WORDS_MAX]);
 
-/* From now on; changes are logged. What runs keeps what it has, but on its new terms. */
+/* From now on; changes are logged. What runs keeps what it has, on the terms that are now its own
+ * (terms.h), of which the feeds' weights are a part. */
 void users_set(struct control *control, const struct users *users);
 
 struct user_limits users_limits(const struct control *control, uid_t uid);
