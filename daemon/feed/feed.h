@@ -57,7 +57,7 @@ struct feed_params {
     bool probe, shared;        /* shared: the arena has many readers, and none of them may write */
     enum dlp_memory memory;    /* where the slots are to lie; where it is not the host's: */
     struct uploader *uploader; /* of that GPU, port 0 */
-    pid_t reader; /* process near whose CPUs the slots are to lie; 0 = anywhere */
+    pid_t reader;              /* process near whose CPUs the slots are to lie; 0 = anywhere */
     struct workers *workers;
     struct budget *budget;
     struct orphans *orphans; /* where it is shared */
