@@ -1,6 +1,6 @@
 #include "control/users.h"
 
-#include <inttypes.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -133,7 +133,7 @@ char *users_name(const struct control *control, uid_t uid, char name[USERS_NAME_
     for (const struct session *s = control->sessions; s; s = s->next)
         if (s->peer.uid == uid && *s->user)
             snprintf(name, USERS_NAME_MAX, "%s", s->user);
-    if (entry)
+    if (entry && !isdigit((unsigned char)*entry->name))
         dlp_escape(entry->name, name, USERS_NAME_MAX);
     return name;
 }

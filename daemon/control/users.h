@@ -46,7 +46,8 @@ uint32_t users_clients(const struct control *control, uid_t uid); /* attached or
 /* Promised to the groups that count for him (terms.h), and what processes still map of those that
  * have ended. */
 uint64_t users_memory(const struct control *control, uid_t uid);
-/* What to call him: by the configuration, by a client of his, by number; returns name. */
+/* What to call him: by the name in the configuration or of a client, else by number; returns name.
+ */
 char *users_name(const struct control *control, uid_t uid, char name[USERS_NAME_MAX]);
 
 #endif
