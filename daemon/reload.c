@@ -85,6 +85,7 @@ static void take(struct reload *reload)
     const struct config *fresh = reload->fresh;
     const struct settings settings = {.feeds = fresh->feeds,
                                       .nfeeds = fresh->nfeeds,
+                                      .users = &fresh->users,
                                       .memory = fresh->memory,
                                       .client_memory = fresh->client_memory,
                                       .clients = fresh->clients,

@@ -14,6 +14,7 @@
 #include "feed/workers.h"
 
 struct heartbeat;
+struct users;
 
 /* All borrowed; they outlive the control. */
 struct control_options {
@@ -27,6 +28,8 @@ struct control_options {
     unsigned workers_max; /* up to so many; 0 = as there are CPUs */
     struct feed_spec *const *feeds;
     uint32_t nfeeds;
+    /* Taken over by a copy; NULL: nobody has limits of his own. */
+    const struct users *users;
     uint64_t client_memory; /* bytes of one client */
     unsigned clients;       /* attached at once, at most */
     unsigned job_linger;    /* seconds */

@@ -1,5 +1,5 @@
-/* Settings that change while the daemon runs: feeds and limits. What cannot, and a configuration
- * that was not taken, is kept as notes for status. Loop thread. */
+/* Settings that change while the daemon runs: feeds, limits and weights. What cannot, and a
+ * configuration that was not taken, is kept as notes for status. Loop thread. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
@@ -10,6 +10,7 @@
 struct settings {
     struct feed_spec *const *feeds;
     uint32_t nfeeds;
+    const struct users *users;
     uint64_t memory, client_memory; /* bytes; 0 = auto */
     unsigned clients, job_linger;
 };

@@ -174,6 +174,8 @@ static void end_work(struct feed *feed)
         reader_stop(feed->reader);
     reader_free(feed->reader);
     workers_queue_free(feed->queue);
+    if (feed->arena)
+        arena_set_owner(feed->arena, feed->params.terms.uid);
     arena_free(feed->arena);
     ferry_end(feed->ferry);
     dataset_unref(feed->recipe.dataset);
@@ -293,6 +295,11 @@ void feed_lend(struct feed *feed, uint32_t port, struct borrower *borrower)
 void feed_shed(struct feed *feed)
 {
     slots_nudge(feed->slots);
+}
+
+void feed_set_terms(struct feed *feed, const struct share_terms *terms)
+{
+    feed->params.terms = *terms;
 }
 
 void feed_get_arena(const struct feed *feed, uint32_t port, struct feed_arena *out)
