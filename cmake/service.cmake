@@ -22,6 +22,18 @@ foreach(page daemon:dataloadd.8 daemon:dataloadd.yaml.5 development:libdataload.
     install(FILES "${installed}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}"
         COMPONENT ${component})
 endforeach()
+# Completion: zsh looks where Debian has its packages' only on Debian.
+set(zsh "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set(zsh share/zsh/vendor-completions)
+endif()
+foreach(program daemon:dataloadd tools:dataloadctl tools:dataload-pack)
+    string(REGEX MATCH "^[a-z]+" component "${program}")
+    string(REGEX REPLACE "^[a-z]+:" "" program "${program}")
+    install(FILES "${PROJECT_SOURCE_DIR}/completion/${program}.bash" RENAME "${program}"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT ${component})
+    install(FILES "${PROJECT_SOURCE_DIR}/completion/_${program}" DESTINATION "${zsh}" COMPONENT ${component})
+endforeach()
 set(service "${PROJECT_SOURCE_DIR}/systemd")
 set(examples "${CMAKE_INSTALL_DATADIR}/doc/dataloadd/examples")
 install(FILES "${service}/alerts.yml" "${PROJECT_SOURCE_DIR}/docs/grafana.json" DESTINATION "${examples}" COMPONENT daemon)
