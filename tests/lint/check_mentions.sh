@@ -60,7 +60,7 @@ mention() {
     done
 }
 
-mapfile -t files < <(find README.md CHANGELOG.md SECURITY.md docs systemd client/python/*.md -type f \
+mapfile -t files < <(find README.md CHANGELOG.md SECURITY.md docs systemd -type f \
     \( -name '*.md' -o -name '*.sh' -o -name '*.yaml' -o -name '*.yml' -o -name '*.service' -o -name '*.container' \) | LC_ALL=C sort)
 for file in "${files[@]}"; do
     while IFS=: read -r line text; do
