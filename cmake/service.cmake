@@ -37,6 +37,8 @@ endforeach()
 set(service "${PROJECT_SOURCE_DIR}/systemd")
 set(examples "${CMAKE_INSTALL_DATADIR}/doc/dataloadd/examples")
 install(FILES "${service}/alerts.yml" "${PROJECT_SOURCE_DIR}/docs/grafana.json" DESTINATION "${examples}" COMPONENT daemon)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/slurm" "${PROJECT_SOURCE_DIR}/docs/kubernetes" "${PROJECT_SOURCE_DIR}/docs/containers"
+    DESTINATION "${examples}" COMPONENT daemon USE_SOURCE_PERMISSIONS)
 if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     install(FILES "${service}/dataloadd.yaml" DESTINATION "${examples}" COMPONENT daemon)
     return()

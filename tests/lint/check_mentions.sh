@@ -67,7 +67,7 @@ for file in "${files[@]}"; do
         while read -r command; do
             read -ra words <<<"$command"
             mention "$file:$line" "${words[@]}"
-        done < <(grep -oE '(^|[^-a-z0-9/_.]|/bin/)dataload(d|ctl|-pack) +[^]|;#&()<>"'"'"'`*,]+' <<<"$text" | sed 's/^.*\(dataload\(d\|ctl\|-pack\) \)/\1/')
+        done < <(sed -E 's/(^| )--?[a-z]+ dataload(d|ctl|-pack) / /g' <<<"$text" | grep -oE '(^|[^-a-z0-9/_.]|/bin/)dataload(d|ctl|-pack) +[^]|;#&()<>"'"'"'`*,]+' | sed 's/^.*\(dataload\(d\|ctl\|-pack\) \)/\1/')
     done < <(code "$file" | grep -E 'dataload(d|ctl|-pack) ')
 done
 
