@@ -129,6 +129,15 @@ class Completion(harness.Case):
             self.assertEqual(self.candidates("bench", ""), ["good"])
             thread.join()
 
+    def test_nobody_accepts(self):
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(self.socket))
+            listening.listen(0)
+            with socket.socket(socket.AF_UNIX) as first:
+                first.connect(str(self.socket))
+                self.assertEqual(self.candidates("bench", ""), [])
+        self.assertLess(self.took, 0.5 * SLACK)
+
     def test_verbs_are_those_of_help(self):
         verbs = self.candidates("")
         text = self.ctl("--help").stdout.split("Verbs:\n")[1].split("\n\n")[0]
@@ -144,6 +153,9 @@ class Completion(harness.Case):
         self.assertEqual(terminal.complete("dataloadctl report --html set"), ["report", "--html", "setup"])
         self.assertEqual(terminal.complete("dataloadctl report --html=set"), ["report", "--html=setup"])
         self.assertEqual(terminal.complete("dataloadctl metrics --textfile da"), ["metrics", "--textfile", "data"])
+        self.assertEqual(terminal.complete("true && dataloadctl bench odd"), ["bench", ODD])
+        self.assertEqual(terminal.complete("A=1 dataloadctl --json bench odd"), ["--json", "bench", ODD])
+        self.assertEqual(terminal.complete("dataloadctl --socket /nowhere bench odd"), ["--socket", "/nowhere", "bench", "odd"])
         self.assertEqual(terminal.complete("dataloadd --idl"), ["--idle-exit"])
         self.assertEqual(terminal.complete("dataloadd --config set"), ["--config", "setup"])
         self.assertEqual(terminal.complete("dataloadd --config=set"), ["--config=setup"])
