@@ -3,7 +3,7 @@
 # the configuration, other pages. And each is one that mandoc has nothing to say about.
 . "$(dirname "$0")/common.sh"
 build=$1
-config=docs/dataloadd.yaml.5
+config=docs/dataloadd.conf.5
 
 # words FILE...: their text, one word a line, without the macros' escapes.
 words() {
