@@ -5,9 +5,9 @@ packages_build="build-essential cmake ninja-build pkg-config libuv1-dev libproto
 protobuf-c-compiler libjpeg62-turbo-dev libyaml-dev libjansson-dev libxxhash-dev libspng-dev
 libncurses-dev libsystemd-dev libmicrohttpd-dev"
 packages_test="$packages_build check libsubunit-dev librandom123-dev clang clang-tidy clang-format
-libclang-rt-14-dev universal-ctags shellcheck python3-dev python3-pil python3-numpy python3-torchvision
-procps util-linux git file prometheus tmux systemd"
-packages_long="valgrind debootstrap python3-venv chromium lintian systemd-container"
+libclang-rt-14-dev universal-ctags shellcheck python3-dev python3-yaml python3-pil python3-numpy python3-torchvision
+procps util-linux git file prometheus tmux systemd mandoc zsh"
+packages_long="valgrind debootstrap python3-venv chromium lintian systemd-container munge slurm-wlm"
 
 # missing_packages NAME...: those that are not installed, on one line.
 missing_packages() {

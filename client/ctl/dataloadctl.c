@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl_admin.h"
+#include "client/ctl/ctl_complete.h"
 #include "client/ctl/ctl_json.h"
 #include "client/ctl/ctl_page.h"
 #include "client/ctl/ctl_replay.h"
@@ -54,15 +55,7 @@ static int version(const struct ctl *ctl)
     return CTL_OK;
 }
 
-enum feed_argument { NO_FEED, NAMES_JOB, MAY_NAME_FEED, NAMES_FEED, NAMES_FEED_AND_KEY };
-
-static const struct verb {
-    const char *name;
-    int (*run)(const struct ctl *ctl);
-    enum feed_argument feed;
-    const int options[8]; /* besides the common ones */
-    const int needs;      /* the option that must be given */
-} verbs[] = {
+static const struct verb verbs[] = {
     {"status", ctl_status, NO_FEED, {OPT_WATCH, OPT_COUNT}, 0},
     {"top", ctl_top, NO_FEED, {OPT_INTERVAL}, 0},
     {"trace", ctl_trace, NO_FEED, {OPT_SECONDS, OPT_OUT}, 0},
@@ -409,6 +402,8 @@ int main(int argc, char **argv)
                 .watch = -1,
                 .seconds = -1},
     };
+    if (argc > 1 && strcmp(argv[1], "__complete") == 0)
+        ctl_complete(&(struct ctl_grammar){verbs, NVERBS, options}, argv + 2, argc - 2);
     argp_err_exit_status = CTL_USAGE;
     argp_program_version_hook = print_version;
     if (argp_parse(&argp, argc, argv, 0, NULL, &line))

@@ -1,4 +1,4 @@
-"""Feeds given in Python: the settings of dataloadd.yaml(5) under the same names, written as the daemon reads them."""
+"""Feeds given in Python: the settings of dataloadd.conf(5) under the same names, written as the daemon reads them."""
 from __future__ import annotations
 
 import difflib
@@ -60,7 +60,7 @@ class Feed:
     shards: tar files (path, glob, brace range, list), which the configuration calls source; or folder: an image folder.
     image, label: the part of a record that each is read from: a suffix, several, or a dict with the settings of the field; None
     leaves the field out. Other fields are given whole: fields=[{"name": ..., "from": ..., "kind": ...}, ...].
-    All others are settings of a feed in dataloadd.yaml(5), by the same names; what is left out has the daemon's default.
+    All others are settings of a feed in dataloadd.conf(5), by the same names; what is left out has the daemon's default.
     """
 
     def __init__(self, *, shards=None, folder=None, name: str = "feed", image=_IMAGE, label=_LABEL, **settings):
