@@ -109,6 +109,7 @@ typedef struct {
     X(copy_to_device, cuMemcpyHtoDAsync_v2, (dlp_cu_pointer to, const void *from, size_t size, dlp_cu_stream stream)) \
     X(copy_to_host, cuMemcpyDtoHAsync_v2, (void *to, dlp_cu_pointer from, size_t size, dlp_cu_stream stream)) \
     X(copy_on_device, cuMemcpyDtoDAsync_v2, (dlp_cu_pointer to, dlp_cu_pointer from, size_t size, dlp_cu_stream stream)) \
+    X(memory_set, cuMemsetD8Async, (dlp_cu_pointer at, unsigned char value, size_t size, dlp_cu_stream stream)) \
     X(module_load, cuModuleLoadData, (dlp_cu_module *module, const void *image)) \
     X(module_unload, cuModuleUnload, (dlp_cu_module module)) \
     X(module_function, cuModuleGetFunction, (dlp_cu_function *function, dlp_cu_module module, const char *name)) \

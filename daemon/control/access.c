@@ -91,7 +91,7 @@ static bool group_allowed(const struct feed_spec *spec, gid_t gid)
 
 bool access_admin(const struct access_peer *peer)
 {
-    return peer->uid == 0 || peer->uid == geteuid();
+    return peer->uid == 0 || (peer->uid == geteuid() && peer->uid != overflow_uid());
 }
 
 bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer)
@@ -106,6 +106,11 @@ bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer
         if (group_allowed(spec, peer->groups[i]))
             return true;
     return false;
+}
+
+bool access_tells(const struct feed_spec *spec, const struct access_peer *viewer)
+{
+    return viewer && (access_admin(viewer) || access_allowed(spec, viewer));
 }
 
 bool access_owns(const struct access_peer *peer, uid_t uid)

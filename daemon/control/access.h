@@ -28,6 +28,11 @@ bool access_admin(const struct access_peer *peer);
  * (what the kernel shows for ids that have no name in our user namespace) match no list: they stand
  * for anybody. */
 bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer);
+/* May the viewer be told what stands in the feed's data: names of shards and keys, what is wrong
+ * with them, how its labels mix? Whom it lets in, and who is an admin. NULL stands for everybody
+ * there may be, and is told nothing. Figures, names of feeds and jobs, and who trains are for all
+ * who can connect. */
+bool access_tells(const struct feed_spec *spec, const struct access_peer *viewer);
 /* May it act on what is this user's? The user himself, root and the daemon's own user may. */
 bool access_owns(const struct access_peer *peer, uid_t uid);
 

@@ -69,9 +69,10 @@ void admit_progress(void *context, const char *text, uint64_t done, uint64_t tot
     session_progress(admit->session, admit->id, text, done, total);
 }
 
-const char *admit_waits_for(const struct admit *admit)
+const char *admit_waits_for(const struct admit *admit, bool names)
 {
-    return admit->waits_for;
+    bool hidden = admit->stage == ADMIT_DATASET && !names && *admit->waits_for;
+    return hidden ? "waiting for its data set to be opened" : admit->waits_for;
 }
 
 void admit_look_up_user(struct admit *admit)
@@ -121,6 +122,22 @@ void admit_stream(struct admit *admit, struct feed_place first)
     admit_begin_stream(admit, first);
 }
 
+/* Each member could write to memory of a GPU: it is for one user's trainers. */
+static int check_user(const struct session *session, const struct group *group,
+                      struct refusal *refusal)
+{
+    const struct session *other = group->members;
+    while (other && other->peer.uid == session->peer.uid)
+        other = other->fellow;
+    if (!other)
+        return 0;
+    return refuse(
+        refusal, DLP_ERROR_GPU,
+        "group %s of feed %s has its batches on GPUs, where each member could change them, "
+        "and is of uid %u: name another group",
+        group->job->name, group->params.spec->name, other->peer.uid);
+}
+
 static void join(struct admit *admit)
 {
     struct group *group = admit->group;
@@ -130,7 +147,8 @@ static void join(struct admit *admit)
     if (refusal.code ||
         (host && place_join(&admit->place, group, (struct feed_place){0}, &first, &refusal)) ||
         handoff_join(&group->handoff, &admit->wish, group->job->name, group->params.spec->name,
-                     &refusal))
+                     &refusal) ||
+        (!host && check_user(admit->session, group, &refusal)))
         admit_fail(admit, refusal.code, refusal.text);
     else if (host)
         admit_stream(admit, first);
@@ -242,6 +260,7 @@ static void on_dataset(void *context, struct dataset *dataset, const struct erro
     }
     if (!job->dataset)
         job->dataset = dataset_ref(dataset);
+    *admit->waits_for = '\0'; /* it was about the data set */
     admit_go_on(admit);
 }
 

@@ -22,8 +22,9 @@ bool admit_has_offered(const struct admit *attach);
 void admit_undone(struct admit *attach);
 /* Memory was given back, or a session has ended: one that waits for that tries again. */
 void admit_retry(struct admit *attach);
-/* What it waits for, in words; "" before the first that is worth telling. */
-const char *admit_waits_for(const struct admit *attach);
+/* What it waits for, in words; "" before the first that is worth telling. names: those of shards
+ * may be in it. */
+const char *admit_waits_for(const struct admit *attach, bool names);
 /* Once a second. */
 void admit_tick(struct admit *attach, uint64_t now);
 

@@ -25,7 +25,7 @@ struct view { /* of one client */
 struct census {
     const struct control *control;
     uint64_t now;
-    bool names; /* of shards and records are told */
+    const struct access_peer *viewer; /* who is told; NULL: everybody */
     struct view *views;
     uint32_t count;
     uint32_t workers, cpus;

@@ -100,7 +100,7 @@ void check_reply_begin(struct session *session, uint64_t id)
                                        .stuck_ns = workers_stuck_ns(options->workers)},
                              .errand = {.run = look, .ran = looked}};
     char *notes[SETTINGS_NOTES_MAX];
-    if (settings_notes(control, notes))
+    if (access_admin(&session->peer) && settings_notes(control, notes))
         snprintf(check->facts.note, sizeof check->facts.note, "%s", notes[0]);
     errands_add(control->errands, &check->errand);
 }

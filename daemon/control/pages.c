@@ -69,7 +69,7 @@ static struct page *make(const struct control *control, const struct kind *kind,
 {
     uint64_t begun = own_time();
     struct text text = {.most = PAGES_BYTES_MAX};
-    struct status *status = status_new(control, false);
+    struct status *status = status_new(control, NULL);
     kind->render(status, &text);
     status_free(status);
     if (text.cut) {

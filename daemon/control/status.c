@@ -65,11 +65,18 @@ static const struct session *waited_for(const struct session *session)
     return slow == session ? NULL : slow;
 }
 
+/* By the lists as they are configured now, also of jobs that began under others. */
+static bool tells_of(const struct census *census, uint32_t feed)
+{
+    return access_tells(census->control->options.feeds[feed], census->viewer);
+}
+
 static void say_what_reader_does(const struct census *census, const struct view *view, char *text,
                                  size_t size)
 {
     struct feed_stats stats = view->stats;
-    if (!census->names && (stats.wait == FEED_WAITS_STORAGE || stats.wait == FEED_WAITS_DESCRIPTOR))
+    if (!tells_of(census, view->session->feed_number) &&
+        (stats.wait == FEED_WAITS_STORAGE || stats.wait == FEED_WAITS_DESCRIPTOR))
         *stats.wait_what = '\0';
     gauge_reason(&stats, census->now, text, size);
 }
@@ -137,6 +144,14 @@ static void fill_group(struct view *view)
         out->group = group->job->name;
 }
 
+/* Of one that is not attached yet. */
+static void fill_admission(const struct census *census, struct view *view)
+{
+    const struct session *session = view->session;
+    const char *text = admit_waits_for(session->admit, tells_of(census, session->feed_number));
+    view->status.reason = dlp_escape(text, view->reason, sizeof view->reason);
+}
+
 static void fill_client(const struct census *census, struct view *view)
 {
     const struct session *session = view->session;
@@ -160,8 +175,7 @@ static void fill_client(const struct census *census, struct view *view)
     out->attached_ns = census->now - session->attached;
     out->number = session->number;
     if (session->admit)
-        out->reason =
-            dlp_escape(admit_waits_for(session->admit), view->reason, sizeof view->reason);
+        fill_admission(census, view);
     if (!view->feed)
         return;
     status_client_figures(census, view);
@@ -368,9 +382,11 @@ static void fill_feed(const struct census *census, uint32_t number, struct feed_
     out->records = dataset_records(dataset);
     out->shards = dataset_shards(dataset);
     out->marks_bytes = dataset_marks_bytes(dataset);
-    add_mix_notes(control, view);
     add_marks_note(view, dataset);
-    for (uint32_t i = 0; census->names && i < dataset_notes(dataset); i++)
+    if (!tells_of(census, number))
+        return;
+    add_mix_notes(control, view);
+    for (uint32_t i = 0; i < dataset_notes(dataset); i++)
         add_feed_note(view, dataset_note(dataset, i));
 }
 
@@ -428,11 +444,11 @@ static void fill_all(struct status *status)
     }
 }
 
-struct status *status_new(const struct control *control, bool names)
+struct status *status_new(const struct control *control, const struct access_peer *viewer)
 {
     struct status *status = mem_new(sizeof *status);
     census_take(&status->census, control);
-    status->census.names = names;
+    status->census.viewer = viewer;
     dlp__status_reply__init(&status->reply);
     fill_daemon(control, status->device, &status->reply);
     fill_all(status);
@@ -443,7 +459,8 @@ struct status *status_new(const struct control *control, bool names)
     status->reply.users = status->users.list;
     status->reply.n_users = status->users.count;
     status->reply.notes = status->notes;
-    status->reply.n_notes = settings_notes(control, status->notes);
+    if (viewer && access_admin(viewer)) /* they quote the configuration */
+        status->reply.n_notes = settings_notes(control, status->notes);
     return status;
 }
 
@@ -476,7 +493,7 @@ static void next_part(const Dlp__StatusReply *whole, Dlp__StatusReply *part)
 
 void status_reply(struct session *session, uint64_t id)
 {
-    struct status *status = status_new(session->control, true);
+    struct status *status = status_new(session->control, &session->peer);
     Dlp__StatusReply part = status->reply;
     Dlp__Envelope env = DLP__ENVELOPE__INIT;
     env.id = id;
@@ -524,7 +541,7 @@ void status_keep(const struct control *control)
     if (!heartbeat || !heartbeat_due(heartbeat, clock_ns()))
         return;
     heartbeat_begin(heartbeat);
-    struct status *status = status_new(control, true);
+    struct status *status = status_new(control, NULL);
     heartbeat_show(heartbeat, keep(heartbeat, &status->reply));
     status_free(status);
 }

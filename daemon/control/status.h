@@ -21,8 +21,8 @@ struct status { /* all of it, as it is at one moment; good until the loop goes o
     char *notes[SETTINGS_NOTES_MAX];
 };
 
-/* names: texts have those of shards and records in them, which are data. */
-struct status *status_new(const struct control *control, bool names);
+/* For the viewer's eyes (access_tells); NULL: for everybody's. */
+struct status *status_new(const struct control *control, const struct access_peer *viewer);
 void status_free(struct status *status);
 
 /* StatusReply in parts: all clients that are attached, attaching or giving memory back; all feeds.

@@ -106,6 +106,14 @@ static int make_vmm(struct arena_cuda *arena, const struct uploader_gpu *gpu, st
     return code;
 }
 
+/* The driver clears what comes from another process; this may have been ours a moment ago, with
+ * pictures of another user in it. */
+static int clear(const struct arena_cuda *arena, const struct uploader_gpu *gpu, struct error *err)
+{
+    return check(gpu, gpu->cuda->memory_set(arena->at, 0, arena->offer.bytes, gpu->stream),
+                 "cuMemsetD8Async", err);
+}
+
 /* Finished when it returns: the client reads it in no order with us. */
 static int write_nonce(struct arena_cuda *arena, const struct uploader_gpu *gpu, struct error *err)
 {
@@ -153,6 +161,8 @@ static int make(void *context, const struct uploader_gpu *gpu, struct error *err
     int code = choose_size(arena, gpu, err);
     if (code == 0)
         code = vmm ? make_vmm(arena, gpu, err) : make_ipc(arena, gpu, err);
+    if (code == 0)
+        code = clear(arena, gpu, err);
     if (code == 0)
         code = write_nonce(arena, gpu, err);
     if (code == 0 && vmm)

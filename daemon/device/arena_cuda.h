@@ -18,7 +18,7 @@ struct arena_cuda_offer {
     dlp_cu_ipc_memory handle; /* DLP_MEMORY_IPC */
 };
 
-/* Reserves it whole and writes the nonce. The uploader is held by the caller until after
+/* Reserves it whole, clears it and writes the nonce. The uploader is held by the caller until after
  * arena_cuda_free. -ENOSPC: the GPU's memory is short; -ENODEV: the call that failed, and why. It
  * has nothing of it then. */
 int arena_cuda_new(struct uploader *uploader, enum dlp_memory kind, uint32_t slots,

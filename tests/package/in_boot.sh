@@ -106,6 +106,7 @@ cp /tmp/good.yaml /etc/dataloadd/dataloadd.yaml
 systemctl restart dataloadd || fail "restart with the configuration mended"
 until_true 10 as alice dataloadctl ping
 systemd-analyze --no-pager security dataloadd.service | tail -n 1
+grep -Eq '^Max core file size +0 +0' "/proc/$(pid)/limits" || fail "it may leave a core dump"
 
 begun=$(date +%s%N)
 systemctl stop dataloadd.service

@@ -59,6 +59,35 @@ START_TEST(who_may_act_on_what_is_a_users)
 }
 END_TEST
 
+/* Where the daemon's own uid has no name in its user namespace, all that have none look like it. */
+static bool unnamed_is_admin(void)
+{
+    uid_t before = geteuid();
+    struct access_peer nobody = {.uid = NOBODY};
+    if (seteuid(NOBODY))
+        return false; /* only root can become others */
+    bool admin = access_admin(&nobody);
+    return seteuid(before) || admin;
+}
+
+START_TEST(the_overflow_uid_is_never_an_admin)
+{
+    ck_assert(!unnamed_is_admin());
+}
+END_TEST
+
+START_TEST(who_is_told_of_data)
+{
+    uint32_t user = 1000;
+    struct feed_spec open = {0}, closed = {.users = &user, .nusers = 1};
+    struct access_peer root = {.uid = 0}, own = {.uid = geteuid()}, other = {.uid = 4242};
+    ck_assert(access_tells(&closed, &peer) && !access_tells(&closed, &other));
+    ck_assert(access_tells(&open, &other));
+    ck_assert(access_tells(&closed, &root) && access_tells(&closed, &own));
+    ck_assert(!access_tells(&open, NULL) && !access_tells(&closed, NULL));
+}
+END_TEST
+
 START_TEST(second_entry_of_a_list_counts)
 {
     uint32_t users[] = {1, 1000};
@@ -97,6 +126,8 @@ int main(void)
     tcase_add_test(test, users_and_groups);
     tcase_add_test(test, overflow_ids_match_no_list);
     tcase_add_test(test, who_may_act_on_what_is_a_users);
+    tcase_add_test(test, the_overflow_uid_is_never_an_admin);
+    tcase_add_test(test, who_is_told_of_data);
     tcase_add_test(test, second_entry_of_a_list_counts);
     tcase_add_test(test, peer_of_a_socket_pair_is_this_process);
     suite_add_tcase(suite, test);

@@ -72,6 +72,25 @@ START_TEST(size_and_places)
 }
 END_TEST
 
+/* Whoever has had memory before, and whatever he has left in it. */
+START_TEST(begins_clear)
+{
+    for (int turn = 0; turn < 3; turn++) {
+        struct arena *next;
+        ck_assert_int_eq(arena_new(budget, NULL, SLOTS, SLOT_BYTES, &next, &err), 0);
+        const uint8_t *bytes = arena_slot(next, 0);
+        for (uint32_t slot = 0; slot < SLOTS; slot++)
+            ck_assert_int_eq(arena_reserve(next, slot, &err), 0);
+        uint64_t clear = 0;
+        while (clear < SLOTS * SLOT_BYTES && !bytes[clear])
+            clear++;
+        ck_assert_uint_eq(clear, SLOTS * SLOT_BYTES);
+        memset(arena_slot(next, 0), 0xab, SLOTS * SLOT_BYTES);
+        arena_free(next);
+    }
+}
+END_TEST
+
 START_TEST(sealed_before_it_leaves)
 {
     int fd = arena_fd(arena);
@@ -389,6 +408,7 @@ int main(void)
     TCase *tests = tcase_create("arena");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, size_and_places);
+    tcase_add_test(tests, begins_clear);
     tcase_add_test(tests, sealed_before_it_leaves);
     tcase_add_test(tests, reserve_brings_the_pages_of_one_slot);
     tcase_add_test(tests, pages_prefer_a_node);

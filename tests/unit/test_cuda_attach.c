@@ -120,7 +120,7 @@ START_TEST(test_no_answer)
     gtr_say_attach(&trainer, 1, gtr_wish(gtr_uuid, false));
     gtr_await_offer(&trainer);
     admit_tick(trainer.peer->session->admit, clock_ns() + 29 * CLOCK_SECOND);
-    ck_assert(strstr(admit_waits_for(trainer.peer->session->admit),
+    ck_assert(strstr(admit_waits_for(trainer.peer->session->admit, true),
                      "GPU-01010101-0101-0101-0101-010101010101"));
     admit_tick(trainer.peer->session->admit, clock_ns() + 31 * CLOCK_SECOND);
     gtr_expect_host(&trainer, "has not said within 30 s");
@@ -316,7 +316,7 @@ static void await_words(int expected, const char *words)
         rig_turn();
         count = 0;
         for (int i = 0; i < 5; i++)
-            count += strcmp(admit_waits_for(waiting[i].peer->session->admit), words) == 0;
+            count += strcmp(admit_waits_for(waiting[i].peer->session->admit, true), words) == 0;
     }
     ck_assert_int_eq(count, expected);
 }

@@ -46,6 +46,28 @@ static void read_on(struct gtr *one, struct gtr *other, unsigned batches)
     }
 }
 
+/* It could write over what the members read. */
+START_TEST(test_another_user)
+{
+    struct gtr first, second;
+    mirror();
+    gtr_attach(&first, 1, member(gtr_uuid));
+    struct rig_peer *stranger = rig_greeted(2);
+    stranger->session->peer.uid++;
+    Dlp__Attach message = member(gtr_uuid);
+    SAY(stranger, GTR_ATTACH_ID, ATTACH, attach, &message);
+    rig_expect_text(rig_await_error(stranger, GTR_ATTACH_ID, DLP_ERROR_GPU), "uid 1000",
+                    "another group");
+    ck_assert_int_lt(stranger->fd, 0);
+    rig_peer_free(stranger);
+    gtr_attach(&second, 3, member(gtr_uuid));
+    read_on(&first, &second, 5);
+    gtr_leave(&first);
+    gtr_leave(&second);
+    gtr_await_nothing_lent();
+}
+END_TEST
+
 /* The later one begins with the first batch that is copied to its GPU, and is told so. */
 START_TEST(test_joins_on_another_gpu)
 {
@@ -332,7 +354,7 @@ START_TEST(test_joins_while_drivers_hang)
     while (rig_control->gpu_opens < 4)
         rig_turn();
     gtr_say_attach(&joins, 6, member(gtr_uuid));
-    while (strcmp(admit_waits_for(joins.peer->session->admit), words) != 0)
+    while (strcmp(admit_waits_for(joins.peer->session->admit, true), words) != 0)
         rig_turn();
     kill(first.pid, SIGKILL);
     crig_wait(first.pid);
@@ -348,6 +370,7 @@ int main(int argc, char **argv)
     TCase *tcase = tcase_create("mirror");
     tcase_add_checked_fixture(tcase, gtr_setup, NULL);
     tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
+    tcase_add_test(tcase, test_another_user);
     tcase_add_test(tcase, test_joins_on_another_gpu);
     tcase_add_test(tcase, test_comes_and_goes);
     tcase_add_test(tcase, test_after_another_epoch);

@@ -229,6 +229,38 @@ static void leaves_nothing_by_handle(int peer)
     leave_nothing(DLP_MEMORY_IPC);
 }
 
+/* A client may read all of what it is lent before anything was copied there. */
+static void is_clear(enum dlp_memory kind)
+{
+    struct arena_cuda *arena;
+    static uint8_t bytes[SLOTS * SLOT_BYTES];
+    start(10000, 60000);
+    NEED(uploader_hold(gpu.uploader, &err) == 0);
+    NEED(arena_cuda_new(gpu.uploader, kind, SLOTS, SLOT_BYTES, &arena, &err) == 0);
+    const struct arena_cuda_offer *its = arena_cuda_offer(arena);
+    uint64_t rest = its->nonce_offset + DLP_NONCE;
+    NEED(its->bytes % (2 << 20) == 0); /* a handle passes whole blocks on */
+    crig_start(0);
+    for (uint64_t at = 0; at < its->bytes; at = at ? at + sizeof bytes : rest) {
+        uint64_t size = at ? its->bytes - at : its->nonce_offset;
+        size = size < sizeof bytes ? size : sizeof bytes;
+        crig_get(bytes, arena_cuda_slot(arena, 0) + at, size);
+        for (uint64_t i = 0; i < size; i++)
+            NEED(!bytes[i]);
+    }
+    crig_stop();
+    arena_cuda_free(arena);
+    uploader_drop(gpu.uploader);
+    stop();
+}
+
+static void new_memory_is_clear(int peer)
+{
+    (void)peer;
+    is_clear(DLP_MEMORY_VMM);
+    is_clear(DLP_MEMORY_IPC);
+}
+
 static void too_large(int peer)
 {
     struct arena_cuda *arena;
@@ -512,6 +544,7 @@ int main(int argc, char **argv)
         {"lends", lends, UUIDS " STANDIN_OP_US=200 STANDIN_JITTER=5"},
         {"queues", queues, UUIDS " STANDIN_OP_US=50"},
         {"not_pinned", not_pinned, UUIDS " STANDIN_FAULTS=cuMemHostRegister_v2:*:304"},
+        {"new_memory_is_clear", new_memory_is_clear, UUIDS " STANDIN_DIRTY=1"},
         {"too_large", too_large, UUIDS " STANDIN_MEMORY_MB=16"},
         FAULT("fault_retain", "cuDevicePrimaryCtxRetain:1:2"),
         FAULT("fault_push", "cuCtxPushCurrent_v2:1:999"),
@@ -523,6 +556,7 @@ int main(int argc, char **argv)
         FAULT("fault_reserve", "cuMemAddressReserve:1:2"),
         FAULT("fault_map", "cuMemMap:1:2"),
         FAULT("fault_access", "cuMemSetAccess:1:2"),
+        FAULT("fault_clear", "cuMemsetD8Async:1:2"),
         FAULT("fault_nonce", "cuMemcpyHtoDAsync_v2:1:2"),
         {"fault_alloc", leaves_nothing_by_handle, UUIDS " STANDIN_FAULTS=cuMemAlloc_v2:1:2"},
         {"fault_handle", leaves_nothing_by_handle, UUIDS " STANDIN_FAULTS=cuIpcGetMemHandle:1:1"},

@@ -37,6 +37,7 @@ struct si_knobs {
     unsigned jitter;     /* JITTER=0: seed of random delays up to 200 us; 0 = none */
     unsigned hang_s;     /* HANG_S=30: a call that waits longer aborts the process */
     bool keep;           /* PEER_DEATH=poison: or keep, memory whose exporter has died */
+    bool dirty;          /* DIRTY=0: new memory has somebody's bytes in it */
     bool strict;         /* STRICT=1: leaks and broken rules end the process with status 99 */
     char domain[32];     /* DOMAIN=0: processes of one domain share the GPUs' memory */
     const char *report;  /* REPORT: file for reports, else stderr */

@@ -1,4 +1,4 @@
-/* Copies and callbacks: operations of streams. */
+/* Copies, fills and callbacks: operations of streams. */
 #include <string.h>
 
 #include "standin_memory.h"
@@ -72,6 +72,42 @@ dlp_cu_result cuMemcpyDtoDAsync_v2(dlp_cu_pointer to, dlp_cu_pointer from, size_
     SI_ENTER(SI_IN_CONTEXT);
     const struct copy what = {.to = to, .from = from};
     return queue(__func__, "copy on the GPU", &what, size, stream);
+}
+
+struct fill {
+    dlp_cu_pointer at;
+    size_t size;
+    unsigned char value;
+};
+
+static dlp_cu_result fill(struct si_op *op, bool dead)
+{
+    const struct fill *fill = (const struct fill *)op->data;
+    if (dead)
+        return 0;
+    pthread_mutex_lock(&si_lock);
+    void *to = si_bytes(fill->at, fill->size, true, op->context);
+    pthread_mutex_unlock(&si_lock);
+    if (!to)
+        return DLP_CU_ILLEGAL_ADDRESS;
+    memset(to, fill->value, fill->size);
+    return 0;
+}
+
+dlp_cu_result cuMemsetD8Async(dlp_cu_pointer at, unsigned char value, size_t size,
+                              dlp_cu_stream handle)
+{
+    SI_ENTER(SI_IN_CONTEXT);
+    struct si_stream *stream = si_stream_of(handle);
+    const struct fill what = {at, size, value};
+    if (!stream)
+        return DLP_CU_INVALID_HANDLE;
+    if (!si_in_bounds(at, size, stream->context))
+        return DLP_CU_INVALID_VALUE;
+    struct si_op *op = si_op_new("fill on the GPU", sizeof what, fill);
+    memcpy(op->data, &what, sizeof what);
+    si_stream_queue(stream, op);
+    return 0;
 }
 
 struct callback {

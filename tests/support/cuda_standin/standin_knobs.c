@@ -35,6 +35,7 @@ void si_knobs_read(void)
     si_knobs.init_s = number("STANDIN_INIT_S", 0);
     si_knobs.jitter = number("STANDIN_JITTER", 0);
     si_knobs.hang_s = number("STANDIN_HANG_S", 30);
+    si_knobs.dirty = number("STANDIN_DIRTY", 0);
     si_knobs.strict = number("STANDIN_STRICT", 1);
     si_knobs.keep = death && strcmp(death, "keep") == 0;
     snprintf(si_knobs.domain, sizeof si_knobs.domain, "%s", domain ? domain : "0");

@@ -98,6 +98,8 @@ struct si_store *si_store_new(struct si_context *context, size_t size, bool expo
     if (fd < 0 || ftruncate(fd, (off_t)(size + SI_PAGE)) != 0)
         si_abort("no memfd of %zu bytes", size);
     struct si_store *store = attach(fd, size, context);
+    if (si_knobs.dirty)
+        memset(store->alias, 0xDB, size);
     memcpy(store->trailer->magic, SI_MAGIC, sizeof store->trailer->magic);
     memcpy(store->trailer->uuid, context->uuid.bytes, sizeof store->trailer->uuid);
     store->trailer->size = size;
