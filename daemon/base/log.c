@@ -87,6 +87,14 @@ static void put_in_entry(void *context, const char *name, const char *value)
     journal_put(context, whole, "%s", value);
 }
 
+/* The compiler may have been given the path from its own folder. */
+static const char *path_in_tree(const char *file)
+{
+    while (*file == '.')
+        file += strspn(file, ".") + 1;
+    return file;
+}
+
 static bool send_entry(const struct log_site *site, enum log_level level,
                        const struct log_about *about, const char *text)
 {
@@ -100,7 +108,7 @@ static bool send_entry(const struct log_site *site, enum log_level level,
     journal_put(&entry, "MESSAGE", "%s", text);
     journal_put(&entry, "PRIORITY", "%d", (int)level);
     journal_put(&entry, "SYSLOG_IDENTIFIER", "%s", program_invocation_short_name);
-    journal_put(&entry, "CODE_FILE", "%s", site->file);
+    journal_put(&entry, "CODE_FILE", "%s", path_in_tree(site->file));
     journal_put(&entry, "CODE_LINE", "%d", site->line);
     journal_put(&entry, "CODE_FUNC", "%s", site->function);
     if (about->id)
