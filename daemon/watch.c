@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "control/status.h"
 #include "control/status_line.h"
 #include "sd.h"
 
@@ -42,7 +43,9 @@ static void look_at_workers(struct watch *watch)
 static void tell_status(const struct watch *watch)
 {
     char text[STATUS_LINE_MAX];
-    sd_tell_status("%s", status_line(watch->control, text));
+    struct status *status = status_new(watch->control, false);
+    sd_tell_status("%s", status_line(&status->reply, text));
+    status_free(status);
 }
 
 static void on_tick(uv_timer_t *timer)
