@@ -30,12 +30,11 @@ void journal_put(struct journal_entry *entry, const char *name, const char *form
     va_start(args, format);
     vsnprintf(value, sizeof value, format, args);
     va_end(args);
-    size_t length = strlen(name), left = sizeof entry->bytes - entry->length;
     char *at = entry->bytes + entry->length;
-    if (length + 2 > left) /* the signs = and newline */
+    size_t left = sizeof entry->bytes - entry->length;
+    if (strlen(name) + 2 > left) /* the signs = and newline */
         return;
-    memcpy(at, name, length);
-    at[length++] = '=';
+    size_t length = (size_t)snprintf(at, left, "%s=", name);
     left -= length + 1;
     length += escape_line(at + length, left < VALUE_MAX ? left : VALUE_MAX, value);
     at[length++] = '\n';

@@ -208,7 +208,7 @@ static void emit_or_count(const struct log_site *site, enum log_level level,
     unsigned gone = atomic_exchange(&lost, 0);
     snprintf(words, sizeof words, "%u line%s of the log %s lost: nobody took them", gone,
              plural(gone), gone == 1 ? "is" : "are");
-    if (gone && !emit(&here, LOG_WARNING, log_about(0), words))
+    if (gone && !emit(&here, LOG_WARNING, log_about(LOG_NO_ID), words))
         atomic_fetch_add(&lost, gone);
     if (!emit(site, level, about, text))
         atomic_fetch_add(&lost, 1);

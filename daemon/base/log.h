@@ -60,7 +60,7 @@ void log_line(struct log_site *site, enum log_level level, const struct log_abou
             .file = __FILE__, .function = __func__, .line = __LINE__, .most = (lines)};            \
         log_line(&log_site_here, (level), (about), __VA_ARGS__);                                   \
     } while (0)
-#define log_at(level, ...) log_within(0, level, &(const struct log_about){0}, __VA_ARGS__)
+#define log_at(level, ...) log_within(0, level, log_about(LOG_NO_ID), __VA_ARGS__)
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
 #define log_warning(...) log_at(LOG_WARNING, __VA_ARGS__)
 #define log_notice(...) log_at(LOG_NOTICE, __VA_ARGS__)

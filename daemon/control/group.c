@@ -298,11 +298,12 @@ static void on_ready(void *context, const struct feed_batch *batch)
     on_ready_or_failed(context, batch, NULL);
 }
 
+/* The members of a mirror feed's group have jobs of their own. */
 static struct log_about about_stream(const struct group *group, enum log_id id)
 {
     return (struct log_about){.id = id,
                               .feed = group->params.spec->name,
-                              .job = group->job->name,
+                              .job = group->job->shared ? NULL : group->job->name,
                               .rank = group->params.rank};
 }
 
@@ -323,7 +324,7 @@ static void log_bad(const struct group *group, const struct bad_report *report,
     log_event(LOG_WARNING, &about,
               "feed %s, %s %s, rank %u, epoch %" PRIu64 ", step %" PRIu64
               ": %s: record %s of %s: %s",
-              about.feed, jobs_word(group->job->shared), about.job, about.rank, place.epoch,
+              about.feed, jobs_word(group->job->shared), group->job->name, about.rank, place.epoch,
               place.step, about.reason, report->key, report->shard, report->reason);
 }
 
@@ -346,7 +347,7 @@ static void on_port_lost(void *context, uint32_t port, const struct error *err)
             continue;
         char who[SESSION_WORDS_MAX];
         struct log_about about = account_who(s, LOG_FEED_STOPPED);
-        about.reason = "gpu";
+        about.reason = dlp_error_text(DLP_ERROR_GPU);
         log_event(LOG_WARNING, &about, "%s: %s", session_words(s, who, sizeof who), err->text);
         s->cast_off = s->gpu_lost = true;
         loan_pass_by(s);
@@ -371,7 +372,7 @@ static void on_stopped(void *context, const struct error *err)
     struct log_about about = about_stream(group, LOG_FEED_STOPPED);
     about.reason = dlp_error_text(code);
     log_event(LOG_WARNING, &about, "feed %s, %s %s, rank %u: %s", about.feed,
-              jobs_word(group->job->shared), about.job, about.rank,
+              jobs_word(group->job->shared), group->job->name, about.rank,
               dlp_escape(err->text, text, sizeof text));
     for (struct session *s = group->members; s; s = s->fellow)
         if (s->state == SESSION_STREAMING && !s->gpu_lost)
