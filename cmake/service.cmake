@@ -49,6 +49,8 @@ if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
 endif()
 install(FILES "${service}/dataloadd.service" "${service}/dataloadd.socket" "${service}/dataloadd-gpu.service"
     DESTINATION lib/systemd/system COMPONENT daemon)
+# systemd's package has dpkg tell it of files there (journalctl --update-catalog).
+install(FILES "${service}/dataloadd.catalog" DESTINATION lib/systemd/catalog COMPONENT daemon)
 install(FILES "${service}/sysusers.conf" DESTINATION lib/sysusers.d RENAME dataloadd.conf COMPONENT daemon)
 install(FILES "${service}/tmpfiles.conf" DESTINATION lib/tmpfiles.d RENAME dataloadd.conf COMPONENT daemon)
 install(FILES "${service}/dataloadd.yaml" DESTINATION /etc/dataloadd COMPONENT daemon)

@@ -107,7 +107,7 @@ static int run(const struct arguments *arguments, const struct config *config)
         int rc = dlp_socket_bind_path(arguments->socket, arguments->user, path, err.text,
                                       sizeof err.text);
         if (rc) {
-            log_error("%s", err.text);
+            log_event(LOG_ERROR, log_about(LOG_START_FAILED), "%s", err.text);
             return exit_code(rc);
         }
     }
@@ -118,7 +118,7 @@ static int run(const struct arguments *arguments, const struct config *config)
                                     .idle_exit = arguments->idle_exit};
     int rc = server_run(&server, &err);
     if (rc)
-        log_error("%s", err.text);
+        log_event(LOG_ERROR, log_about(LOG_START_FAILED), "%s", err.text);
     return rc ? exit_code(rc) : EXIT_SUCCESS;
 }
 
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     struct config *config = NULL;
     struct error err = {0};
     if (config_read(arguments.config ? arguments.config : standard, &config, &err)) {
-        log_error("%s", err.text);
+        log_event(LOG_ERROR, log_about(LOG_START_FAILED), "%s", err.text);
         return EX_CONFIG;
     }
     int code;
@@ -150,5 +150,6 @@ int main(int argc, char **argv)
     else
         code = run(&arguments, config);
     config_free(config);
+    log_flush();
     return code;
 }

@@ -49,7 +49,8 @@ static const char *or_auto(const char *text)
 
 static void note(struct control *control, const char *key)
 {
-    settings_note(control, "%s: the new value counts from the daemon's next start on", key);
+    settings_note(control, LOG_SETTING, "%s: the new value counts from the daemon's next start on",
+                  key);
 }
 
 static bool same_address(const struct http_address *a, const struct http_address *b)
@@ -90,7 +91,8 @@ static void take(struct reload *reload)
                                       .client_memory = fresh->client_memory,
                                       .clients = fresh->clients,
                                       .job_linger = fresh->job_linger};
-    log_notice("the configuration %s is read again", fresh->path);
+    log_event(LOG_NOTICE, log_about(LOG_RELOADED), "the configuration %s is read again",
+              fresh->path);
     reload->taken = time(NULL);
     settings_apply(reload->control, &settings);
     note_rest(reload);
@@ -102,7 +104,8 @@ static void keep(struct reload *reload)
     char when[TIME_MAX];
     localtime_r(&reload->taken, &tm);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
-    settings_note(reload->control, "configuration of %s kept: %s", when, reload->err.text);
+    settings_note(reload->control, LOG_RELOAD_FAILED, "configuration of %s kept: %s", when,
+                  reload->err.text);
 }
 
 static void start(struct reload *reload);

@@ -19,17 +19,16 @@
 #include "image/simd.h"
 #include "reload.h"
 #include "sd.h"
+#include "watch.h"
 
 #define MODE_USER 0600
 #define MODE_SYSTEM 0660
 #define STOP_MS 4500   /* of the 5 s that a stop may take */
 #define DRIVER_MS 1000 /* then, for the NVIDIA driver to come to its end, and not beyond: */
 #define END_MS 4800
-#define IDLE_MS 250    /* between two looks for connections, with idle_exit */
-#define STATUS_MS 5000 /* between two STATUS lines, where no watchdog wants more */
-#define HELPERS "16"   /* threads that open files and arenas; some may hang in storage */
-#define KEEP_SHARE 64  /* of memory, by each heap */
-#define STUCK_NS (60 * CLOCK_SECOND) /* one row takes no worker as long as this */
+#define IDLE_MS 250   /* between two looks for connections, with idle_exit */
+#define HELPERS "16"  /* threads that open files and arenas; some may hang in storage */
+#define KEEP_SHARE 64 /* of memory, by each heap */
 
 struct server {
     const struct server_options *options;
@@ -49,8 +48,8 @@ struct server {
     uv_signal_t term, interrupt, hangup;
     bool terminal;       /* it logs to one, whose end is its own */
     uv_timer_t deadline; /* of a stop */
-    uv_timer_t watchdog;
     uv_timer_t idle;
+    struct watch *watch;
     bool stopping;
     uint64_t stop_by; /* ns */
 };
@@ -70,7 +69,9 @@ static void end_now(struct server *server, const char *why)
     listen_close(server->listener);
     heartbeat_remove(server->heartbeat);
     gpus_abandon(server->gpus);
-    log_warning("%s: ending without waiting for threads that still work", why);
+    log_event(LOG_WARNING, log_about(LOG_FORCED_END),
+              "%s: ending without waiting for threads that still work", why);
+    log_flush();
     _exit(EXIT_SUCCESS);
 }
 
@@ -109,7 +110,10 @@ static void on_signal(uv_signal_t *signal, int number)
     struct server *server = signal->data;
     if (server->stopping)
         end_now(server, "a second signal came");
-    log_notice("SIG%s: stopping", number == SIGTERM ? "TERM" : number == SIGINT ? "INT" : "HUP");
+    log_event(LOG_NOTICE, log_about(LOG_STOPPING), "SIG%s: stopping",
+              number == SIGTERM  ? "TERM"
+              : number == SIGINT ? "INT"
+                                 : "HUP");
     stop(server);
 }
 
@@ -157,22 +161,8 @@ static void on_idle(uv_timer_t *timer)
         open_again(server);
         return;
     }
-    log_notice("no connection for %u s: stopping", seconds);
+    log_event(LOG_NOTICE, log_about(LOG_STOPPING), "no connection for %u s: stopping", seconds);
     stop(server);
-}
-
-/* The loop turns; a worker that has been at one row for very long does not. */
-static void on_watchdog(uv_timer_t *timer)
-{
-    struct server *server = timer->data;
-    const struct control *control = server->control;
-    if (workers_stuck_ns(server->workers) < STUCK_NS)
-        sd_watchdog_beat();
-    sd_tell_status("%s%u client%s, %.1f MB of %.1f MB in use",
-                   control->draining ? "draining, " : "", control->nattached,
-                   plural(control->nattached),
-                   (double)budget_used(server->budget, BUDGET_USES) / 1e6,
-                   (double)budget_limit(server->budget) / 1e6);
 }
 
 /* From the moment at which there is a socket, an end has to take it away again. */
@@ -192,17 +182,13 @@ static void start_signals(struct server *server)
     uv_signal_init(&server->loop, &server->interrupt);
     uv_signal_init(&server->loop, &server->hangup);
     uv_timer_init(&server->loop, &server->deadline);
-    uv_timer_init(&server->loop, &server->watchdog);
     uv_timer_init(&server->loop, &server->idle);
     server->term.data = server->interrupt.data = server->hangup.data = server;
     server->terminal = isatty(STDERR_FILENO);
-    server->deadline.data = server->watchdog.data = server->idle.data = server;
+    server->deadline.data = server->idle.data = server;
     uv_signal_start(&server->term, on_signal, SIGTERM);
     uv_signal_start(&server->interrupt, on_signal, SIGINT);
     uv_signal_start(&server->hangup, on_hangup, SIGHUP);
-    uint64_t wanted = sd_watchdog_ns() / 2 / CLOCK_MS;
-    uint64_t period = wanted ? wanted : STATUS_MS;
-    uv_timer_start(&server->watchdog, on_watchdog, period, period);
     if (server->options->idle_exit)
         uv_timer_start(&server->idle, on_idle, IDLE_MS, IDLE_MS);
 }
@@ -276,7 +262,8 @@ static void start_control(struct server *server)
     server->control = control_new(&control);
     server->control->client_memory = config->client_memory;
     reload_start(server->reload, server->control);
-    log_notice(
+    log_event(
+        LOG_NOTICE, log_about(LOG_STARTED),
         "dataloadd %s: %u feed%s, %s%u worker%s%s%s, memory %.1f MB, vector code %s, socket %s",
         DATALOADD_VERSION, config->nfeeds, plural(config->nfeeds), config->workers ? "" : "1 to ",
         config_workers(config), plural(config_workers(config)),
@@ -290,6 +277,7 @@ static void end_all(struct server *server)
 {
     if (reload_stop(server->reload))
         end_now(server, "the configuration is still being read");
+    watch_free(server->watch);
     control_free(server->control);
     heartbeat_free(server->heartbeat);
     mailbox_free(server->mailbox);
@@ -298,7 +286,6 @@ static void end_all(struct server *server)
     uv_close((uv_handle_t *)&server->interrupt, NULL);
     uv_close((uv_handle_t *)&server->hangup, NULL);
     uv_close((uv_handle_t *)&server->deadline, NULL);
-    uv_close((uv_handle_t *)&server->watchdog, NULL);
     uv_close((uv_handle_t *)&server->idle, NULL);
     uv_run(&server->loop, UV_RUN_DEFAULT);
     uv_loop_close(&server->loop);
@@ -312,9 +299,12 @@ static void end_all(struct server *server)
         until = server->stop_by;
     bool hangs = !gpus_free(server->gpus, until);
     if (hangs)
-        log_warning("the NVIDIA driver does not answer: ending without waiting for it");
-    if (!uploaders_free(server->uploaders, until) || hangs)
+        log_event(LOG_WARNING, log_about(LOG_FORCED_END),
+                  "the NVIDIA driver does not answer: ending without waiting for it");
+    if (!uploaders_free(server->uploaders, until) || hangs) {
+        log_flush();
         _exit(EXIT_SUCCESS);
+    }
 }
 
 int server_run(const struct server_options *options, struct error *err)
@@ -339,6 +329,7 @@ int server_run(const struct server_options *options, struct error *err)
     int rc = listen_start(server.listener, &server.loop, on_accepted, &server, err);
     if (rc == 0) {
         sd_tell_ready();
+        server.watch = watch_new(&server.loop, server.control);
         uv_run(&server.loop, UV_RUN_DEFAULT);
     }
     end_all(&server);

@@ -9,11 +9,18 @@
 #define CLOCK_MS 1000000ULL
 #define CLOCK_US 1000ULL
 
-static inline uint64_t clock_ns(void)
+/* Of any clock; 0: there is no such clock, or not any more. */
+static inline uint64_t clock_read(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (clock_gettime(clock, &now))
+        return 0;
     return (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t clock_ns(void)
+{
+    return clock_read(CLOCK_MONOTONIC);
 }
 
 #endif

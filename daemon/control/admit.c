@@ -103,9 +103,11 @@ void admit_begin_stream(struct admit *admit, struct feed_place first)
 {
     struct session *session = admit->session;
     struct group *group = session->group;
+    account_begin(session);
     session->state = SESSION_STREAMING;
     char who[SESSION_WORDS_MAX];
-    log_each("%s: attached (%s) at epoch %" PRIu64 ", step %" PRIu64 ", %.1f MB",
+    struct log_about about = account_who(session, LOG_ATTACHED);
+    log_each(&about, "%s: attached (%s) at epoch %" PRIu64 ", step %" PRIu64 ", %.1f MB",
              session_words(session, who, sizeof who), session->started, first.epoch, first.step,
              (double)group->promised / MB);
     admit_free(admit);

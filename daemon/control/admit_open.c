@@ -10,6 +10,8 @@
 #include "control/terms.h"
 #include "feed/feed_ports.h"
 
+#define MB 1e6
+
 #define MEMORY_WAIT_NS (10 * CLOCK_SECOND) /* for feeds that are closing, and for orphans */
 #define PRESS_WAIT_NS (2 * CLOCK_SECOND)   /* for readers to give back what they hold ahead */
 #define GATHER_NS CLOCK_SECOND             /* for members that nobody has been told of yet */
@@ -58,11 +60,23 @@ static enum dlp_error code_of(int error)
     }
 }
 
+static void tell_shortage(const struct admit *admit)
+{
+    char who[SESSION_WORDS_MAX];
+    const struct budget *budget = admit->session->control->options.budget;
+    struct log_about about = account_who(admit->session, LOG_MEMORY_SHORT);
+    log_event(LOG_NOTICE, &about, "%s: waits for memory: %.1f MB of %.1f MB are in use",
+              session_words(admit->session, who, sizeof who),
+              (double)budget_used(budget, BUDGET_USES) / MB, (double)budget_limit(budget) / MB);
+}
+
 static bool wait_for_memory(struct admit *admit, uint64_t most)
 {
     uint64_t now = clock_ns();
-    if (!admit->waits_since)
+    if (!admit->waits_since) {
         admit->waits_since = now;
+        tell_shortage(admit);
+    }
     if (now - admit->waits_since > most)
         return false;
     group_give_memory(admit->group);
@@ -255,8 +269,10 @@ void admit_fall_back(struct admit *admit, const char *reason)
     struct group *group = admit->group;
     struct refusal refusal;
     char who[SESSION_WORDS_MAX];
-    log_notice("%s: batches not by %s: %s", session_words(admit->session, who, sizeof who),
-               handoff_name(group->handoff.kind), reason);
+    struct log_about about = account_who(admit->session, LOG_GPU_FALLBACK);
+    log_event(LOG_NOTICE, &about, "%s: batches not by %s: %s",
+              session_words(admit->session, who, sizeof who), handoff_name(group->handoff.kind),
+              reason);
     group_give_memory(group);
     if (handoff_fall_back(&group->handoff, &admit->wish, group->params.spec, reason,
                           admit->session->life >= 0, &refusal)) {

@@ -95,7 +95,8 @@ static void set(struct autoscale *autoscale, unsigned to)
     workers_set_active(workers, to);
     autoscale->input.active = workers_threads(workers);
     if (autoscale->input.active != from)
-        log_notice("workers %u -> %u: %s", from, autoscale->input.active, autoscale->governor.why);
+        log_event(LOG_NOTICE, log_about(LOG_WORKERS), "workers %u -> %u: %s", from,
+                  autoscale->input.active, autoscale->governor.why);
 }
 
 struct autoscale *autoscale_new(struct control *control)

@@ -124,7 +124,9 @@ static void update_poll(struct conn *conn)
 static void send_failed(struct conn *conn, int rc)
 {
     if (rc != -EPIPE)
-        log_warning("pid %d: a message cannot be sent: %s", (int)conn->pid, strerror(-rc));
+        log_event(LOG_WARNING,
+                  log_about(LOG_NO_ID, .client = conn->pid, .uid = conn->session->peer.uid),
+                  "pid %d: a message cannot be sent: %s", (int)conn->pid, strerror(-rc));
     close_soon(conn, gone(conn));
 }
 
@@ -192,7 +194,8 @@ static void refuse_malformed(struct conn *conn, int err)
     const char *text = err == -EMSGSIZE ? "a frame is longer than the 16 KiB that the daemon takes"
                                         : "a frame could not be understood";
     conn->control->malformed++;
-    log_notice("pid %d: %s: its connection is closed", (int)conn->pid, text);
+    struct log_about about = account_who(conn->session, LOG_BAD_PEER);
+    log_event(LOG_NOTICE, &about, "pid %d: %s: its connection is closed", (int)conn->pid, text);
     session_refuse(conn->session, 0, DLP_ERROR_MALFORMED, text);
     conn->deaf = true;
     close_soon(conn, "malformed frame");
@@ -322,8 +325,9 @@ static void on_timer(uv_timer_t *timer)
     if (conn->broken) {
         end(conn, conn->broken);
     } else if (conn->session->state == SESSION_NEW) {
-        log_notice("pid %d has said nothing for %d s: its connection is closed", (int)conn->pid,
-                   CONN_HELLO_MS / 1000);
+        struct log_about about = account_who(conn->session, LOG_BAD_PEER);
+        log_event(LOG_NOTICE, &about, "pid %d has said nothing for %d s: its connection is closed",
+                  (int)conn->pid, CONN_HELLO_MS / 1000);
         session_refuse(conn->session, 0, DLP_ERROR_BAD_REQUEST, "no Hello came within 10 s");
         conn_close(conn, "silent");
     } else {
@@ -386,8 +390,10 @@ bool conn_make_room(struct control *control, uid_t uid, bool only_own)
     struct conn *victim = own || only_own ? own : oldest;
     if (!victim)
         return false;
-    log_notice("pid %d, uid %u: idle, its connection is closed to make room for another",
-               (int)victim->pid, victim->session->peer.uid);
+    struct log_about about = account_who(victim->session, LOG_REFUSED);
+    log_event(LOG_NOTICE, &about,
+              "pid %d, uid %u: idle, its connection is closed to make room for another",
+              (int)victim->pid, victim->session->peer.uid);
     session_refuse(victim->session, 0, DLP_ERROR_TOO_MANY,
                    "no connection is free, and this one did nothing: it was closed");
     conn_close(victim, "idle");
@@ -401,7 +407,8 @@ void conn_turn_away(struct control *control, int fd, enum dlp_error code, const 
     Dlp__Envelope env;
     control->refused++;
     control->refusals[code]++;
-    log_notice("a client was turned away: %s", text);
+    log_event(LOG_NOTICE, log_about(LOG_REFUSED, .reason = dlp_error_text(code)),
+              "a client was turned away: %s", text);
     if (!channel) {
         close(fd);
         return;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/plural.h"
 #include "base/trace.h"
 #include "control/admit.h"
 #include "control/autoscale.h"
@@ -33,9 +34,27 @@
 #define TOOLS 32                    /* connections beside the trainers', for dataloadctl */
 #define TOOLS_OF_ONE (TOOLS / 2)    /* of them for a user whose clients are bounded */
 
+static void log_faults(const char *feed, const struct dataset *dataset)
+{
+    uint32_t count = dataset_faults(dataset);
+    if (!count)
+        return;
+    struct bad_report first = dataset_fault(dataset, 0);
+    const struct log_about about = {.id = LOG_SHARD_DAMAGED,
+                                    .feed = feed,
+                                    .shard = first.shard,
+                                    .key = first.key,
+                                    .reason = bad_name(first.cls)};
+    log_event(
+        LOG_WARNING, &about,
+        "feed %s: %u fault%s of structure in its shards (dataloadctl bad), the first: %s: %s: %s",
+        feed, count, plural(count), about.reason, first.shard, first.reason);
+}
+
 static void on_opened(void *context, uint32_t feed, struct dataset *dataset)
 {
     struct control *control = context;
+    log_faults(control->options.feeds[feed]->name, dataset);
     /* More than the list can hold would only take time. */
     for (uint32_t i = 0; i < dataset_faults(dataset) && i < BADLIST_MAX; i++) {
         struct bad_report fault = dataset_fault(dataset, i);
@@ -53,7 +72,7 @@ static void write_badlist(uv_work_t *work)
     struct control *control = work->data;
     struct error err;
     if (badlist_write(control->save_path, control->save_text, control->save_size, &err))
-        log_warning("%s", err.text);
+        log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED), "%s", err.text);
 }
 
 static void badlist_written(uv_work_t *work, int status)
@@ -132,7 +151,7 @@ static void read_badlist(struct control *control)
     control->save_path = mem_format("%s/bad.tsv", control->options.cache_dir);
     int rc = badlist_read(control->badlist, control->save_path, &err);
     if (rc && rc != -ENOENT)
-        log_warning("%s", err.text);
+        log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED), "%s", err.text);
 }
 
 static uint64_t make_instance(void)

@@ -16,10 +16,12 @@ static void set(struct control *control, bool drain)
         return;
     control->draining = drain ? clock_ns() : 0;
     if (drain)
-        log_notice("draining: no new job is let in; %u client%s left", control->nattached,
-                   control->nattached == 1 ? " is" : "s are");
+        log_event(LOG_NOTICE, log_about(LOG_DRAIN),
+                  "draining: no new job is let in; %u client%s left", control->nattached,
+                  control->nattached == 1 ? " is" : "s are");
     else
-        log_notice("draining has ended: new jobs are let in again");
+        log_event(LOG_NOTICE, log_about(LOG_DRAIN),
+                  "draining has ended: new jobs are let in again");
 }
 
 void drain_reply(struct session *session, uint64_t id, const Dlp__DrainRequest *message)

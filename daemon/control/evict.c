@@ -64,7 +64,8 @@ static void tell(const struct evict *evict, struct session *session)
     snprintf(text, sizeof text,
              "job %s of feed %s was detached by %s (%s, pid %d): attach anew to begin it again",
              session->job_name, session->spec->name, who, asker->program, (int)asker->peer.pid);
-    log_notice("pid %d: %s", (int)session->peer.pid, text);
+    struct log_about about = account_who(session, LOG_EVICTED);
+    log_event(LOG_NOTICE, &about, "pid %d: %s", (int)session->peer.pid, text);
     session_refuse(session, 0, DLP_ERROR_DETACHED, text);
     session->evict_by = clock_ns() + (session->admit ? 0 : GRACE_NS);
     if (session->admit)

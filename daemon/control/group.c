@@ -1,5 +1,6 @@
 #include "control/group.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -301,11 +302,42 @@ static void on_ready(void *context, const struct feed_batch *batch)
     on_ready_or_failed(context, batch, NULL);
 }
 
+/* The members of a mirror feed's group have jobs of their own. */
+static struct log_about about_stream(const struct group *group, enum log_id id)
+{
+    return (struct log_about){.id = id,
+                              .feed = group->params.spec->name,
+                              .job = group->job->shared ? NULL : group->job->name,
+                              .rank = group->params.rank};
+}
+
+static enum log_id kind_of(enum bad_class class)
+{
+    if (class == BAD_READ)
+        return LOG_STORAGE_ERROR;
+    return class >= BAD_SHARD_TRUNC ? LOG_SHARD_DAMAGED : LOG_BAD_SAMPLE;
+}
+
+static void log_bad(const struct group *group, const struct bad_report *report,
+                    struct feed_place place)
+{
+    struct log_about about = about_stream(group, kind_of(report->cls));
+    about.shard = report->shard;
+    about.key = report->key;
+    about.reason = bad_name(report->cls);
+    log_event(LOG_WARNING, &about,
+              "feed %s, %s %s, rank %u, epoch %" PRIu64 ", step %" PRIu64
+              ": %s: record %s of %s: %s",
+              about.feed, jobs_word(group->job->shared), group->job->name, about.rank, place.epoch,
+              place.step, about.reason, report->key, report->shard, report->reason);
+}
+
 static void on_bad(void *context, const struct bad_report *report, struct feed_place place)
 {
     struct group *group = context;
-    (void)place;
     badlist_add(group->control->badlist, group->params.spec->name, report);
+    if (group->state == GROUP_STREAMING)
+        log_bad(group, report, place);
 }
 
 /* Whoever reads there holds nobody up any more. */
@@ -318,7 +350,9 @@ static void on_port_lost(void *context, uint32_t port, const struct error *err)
         if (s->state != SESSION_STREAMING || s->port != (int)port)
             continue;
         char who[SESSION_WORDS_MAX];
-        log_warning("%s: %s", session_words(s, who, sizeof who), err->text);
+        struct log_about about = account_who(s, LOG_FEED_STOPPED);
+        about.reason = dlp_error_text(DLP_ERROR_GPU);
+        log_event(LOG_WARNING, &about, "%s: %s", session_words(s, who, sizeof who), err->text);
         s->cast_off = s->gpu_lost = true;
         loan_pass_by(s);
         session_refuse(s, 0, DLP_ERROR_GPU, err->text);
@@ -339,9 +373,11 @@ static void on_stopped(void *context, const struct error *err)
         replay_leave(group, "gets no batches any more");
     refuse(&group->stop, code, "%s", err->text);
     group->control->totals[group->feed_number].bad_limit_stops += code == DLP_ERROR_BAD_LIMIT;
-    log_warning("feed %s, %s %s, rank %u: %s", group->params.spec->name,
-                jobs_word(group->job->shared), group->job->name, group->params.rank,
-                dlp_escape(err->text, text, sizeof text));
+    struct log_about about = about_stream(group, LOG_FEED_STOPPED);
+    about.reason = dlp_error_text(code);
+    log_event(LOG_WARNING, &about, "feed %s, %s %s, rank %u: %s", about.feed,
+              jobs_word(group->job->shared), group->job->name, about.rank,
+              dlp_escape(err->text, text, sizeof text));
     for (struct session *s = group->members; s; s = s->fellow)
         if (s->state == SESSION_STREAMING && !s->gpu_lost)
             session_refuse(s, 0, code, err->text);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "control/account.h"
 #include "control/control.h"
 #include "control/handoff.h"
 #include "control/lag.h"
@@ -48,6 +49,7 @@ struct group {
     struct feed_place place; /* current: after the last that any member has taken */
     struct lag lag;
     struct pace_stream pace;
+    struct account shared_out;
     struct replay_rank *replay; /* its part in one; NULL = none */
     struct loan batches[DLP_SLOTS_MAX];
 };

@@ -185,7 +185,8 @@ static bool let_in(struct http *http)
     from.size = sizeof from.socket;
     int fd = accept4(http->fd, &from.socket.any, &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
-        log_warning("HTTP: a connection cannot be accepted: %s", strerror(errno));
+        log_event(LOG_WARNING, log_about(LOG_HTTP_FAILED),
+                  "HTTP: a connection cannot be accepted: %s", strerror(errno));
         uv_poll_stop(&http->listening); /* it would only be told again */
         uv_timer_start(&http->timer, on_timer, RETRY_MS, 0);
     }
@@ -276,7 +277,7 @@ static void try_open(struct http *http)
              "no HTTP at %s: %s; tried again each %d s, or give metrics: another port", text,
              strerror(-rc), RETRY_MS / 1000);
     if (first)
-        log_warning("%s", http->words);
+        log_event(LOG_WARNING, log_about(LOG_HTTP_FAILED), "%s", http->words);
     uv_timer_start(&http->timer, on_timer, RETRY_MS, 0);
 }
 

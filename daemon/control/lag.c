@@ -91,9 +91,11 @@ static void go_on_without(struct group *group, const struct loan *it)
     const struct feed_spec *spec = group->params.spec;
     for (struct session *s; (s = debtor(group, it->batch.slot, false));) {
         char who[SESSION_WORDS_MAX];
-        log_notice("%s: has not given back epoch %" PRIu64 ", step %" PRIu64 " for %u s: lag: %s",
-                   session_words(s, who, sizeof who), it->batch.place.epoch, it->batch.place.step,
-                   spec->lag_bound, spec_lag_name(spec->lag));
+        struct log_about about = account_who(s, LOG_LAGGED);
+        log_event(LOG_NOTICE, &about,
+                  "%s: has not given back epoch %" PRIu64 ", step %" PRIu64 " for %u s: lag: %s",
+                  session_words(s, who, sizeof who), it->batch.place.epoch, it->batch.place.step,
+                  spec->lag_bound, spec_lag_name(spec->lag));
         loan_pass_by(s);
         if (spec->lag == LAG_DETACH)
             cast_off(s, &it->batch);

@@ -187,7 +187,8 @@ static void turn_away(struct listener *listener)
     if (fd >= 0)
         close(fd);
     listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    log_warning("a client was turned away: the limit of open files is reached (raise ulimit -n)");
+    log_event(LOG_WARNING, log_about(LOG_NO_DESCRIPTORS),
+              "a client was turned away: the limit of open files is reached (raise ulimit -n)");
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)

@@ -99,8 +99,8 @@ void mix_task_keep(struct mix_task *task, struct job *job)
     free(job->mix_note);
     job->mix_note = *task->note ? mem_string(task->note) : NULL;
     if (job->mix_note)
-        log_warning("feed %s, %s %s: %s", job->feed, jobs_word(job->shared), job->name,
-                    job->mix_note);
+        log_event(LOG_WARNING, log_about(LOG_ORDER_POOR, .feed = job->feed), "feed %s, %s %s: %s",
+                  job->feed, jobs_word(job->shared), job->name, job->mix_note);
 }
 
 struct mix_watch *mix_watch_new(struct control *control)

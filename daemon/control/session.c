@@ -65,22 +65,15 @@ char *session_words(const struct session *session, char *text, size_t size)
 }
 
 /* One line for each trainer that leaves. */
-static void log_leave(const struct session *session, const char *why)
+static void log_leave(struct session *session, const char *why)
 {
-    uint64_t now = clock_ns();
     char who[SESSION_WORDS_MAX];
-    if (session->state != SESSION_ATTACHING && session->state != SESSION_STREAMING)
-        return;
-    session_words(session, who, sizeof who);
-    if (session->state == SESSION_ATTACHING) {
-        log_each("%s: %s before its attach was done", who, why);
-        return;
-    }
-    const struct gauge *gauge = session->gauge;
-    log_each("%s: %s after %.1f s, %" PRIu64 " batch%s, %" PRIu64 " sample%s, waited %.1f %%", who,
-             why, (double)(now - gauge->begun) / (double)CLOCK_SECOND, gauge->batches,
-             gauge->batches == 1 ? "" : "es", gauge->samples, gauge->samples == 1 ? "" : "s",
-             100 * gauge_wait_share(gauge, now));
+    struct log_about about = account_who(session, LOG_NO_ID);
+    if (session->state == SESSION_STREAMING)
+        account_end(session, why);
+    else if (session->state == SESSION_ATTACHING)
+        log_each(&about, "%s: %s before its attach was done",
+                 session_words(session, who, sizeof who), why);
 }
 
 void session_unmapped(struct session *session)
@@ -132,8 +125,10 @@ void session_deny(struct session *session, uint64_t id, const char *what, enum d
     char escaped[DLP_TEXT_MAX];
     session->control->refused++;
     session->control->refusals[code]++;
-    log_notice("pid %d, uid %u: %s refused: %s", (int)session->peer.pid, session->peer.uid, what,
-               dlp_escape(text, escaped, sizeof escaped));
+    struct log_about about = account_who(session, LOG_REFUSED);
+    about.reason = dlp_error_text(code);
+    log_event(LOG_NOTICE, &about, "pid %d, uid %u: %s refused: %s", (int)session->peer.pid,
+              session->peer.uid, what, dlp_escape(text, escaped, sizeof escaped));
     session_refuse(session, id, code, text);
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "control/access.h"
+#include "control/account.h"
 #include "control/bad_reply.h"
 #include "control/gauge.h"
 #include "control/group.h"
@@ -64,12 +65,13 @@ struct session {
     bool comes_back;            /* ATTACHING: to its group, for a batch of its own */
     struct feed_place expected; /* of the next that it will be told of, if none passes it by */
     enum loan_state lent[DLP_SLOTS_MAX];
-    bool allow_replay;             /* batches may be served again to it */
-    bool lagging;                  /* batches pass it by */
-    bool cast_off;                 /* for good: detached as soon as it holds nothing */
-    uint64_t skipped;              /* batches that have passed it by */
-    struct gauge *gauge;           /* from its first attach on */
-    struct pace_taker pace;        /* since it streams */
+    bool allow_replay;      /* batches may be served again to it */
+    bool lagging;           /* batches pass it by */
+    bool cast_off;          /* for good: detached as soon as it holds nothing */
+    uint64_t skipped;       /* batches that have passed it by */
+    struct gauge *gauge;    /* from its first attach on */
+    struct pace_taker pace; /* since it streams, and: */
+    struct account account;
     uint64_t detach_id, reload_id; /* of what is to be answered; 0 = nothing */
     struct inquiry *inquiry;       /* being answered */
     struct check_reply *check;     /* likewise */

@@ -131,7 +131,7 @@ void settings_forget_notes(struct control *control)
         free(control->notes[--control->nnotes]);
 }
 
-void settings_note(struct control *control, const char *format, ...)
+void settings_note(struct control *control, enum log_id id, const char *format, ...)
 {
     char text[DLP_TEXT_MAX / 2], escaped[DLP_TEXT_MAX];
     va_list args;
@@ -139,7 +139,7 @@ void settings_note(struct control *control, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     dlp_escape(text, escaped, sizeof escaped);
-    log_warning("%s", escaped);
+    log_event(LOG_WARNING, log_about(id), "%s", escaped);
     if (control->nnotes < CONTROL_NOTES_MAX)
         control->notes[control->nnotes++] = mem_string(escaped);
 }

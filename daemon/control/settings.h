@@ -22,10 +22,11 @@ void settings_apply(struct control *control, const struct settings *settings);
 void settings_tick(struct control *control);
 
 #define SETTINGS_NOTES_MAX 16
-/* What status says of the configuration: those before are forgotten, one is added (and logged). */
+/* What status says of the configuration: those before are forgotten, one is added (and logged, as
+ * an event of this kind). */
 void settings_forget_notes(struct control *control);
-void settings_note(struct control *control, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void settings_note(struct control *control, enum log_id id, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 uint32_t settings_notes(const struct control *control, char *list[SETTINGS_NOTES_MAX]);
 
 /* Answers a ReloadRequest when that has been done; refused to others than root and the daemon's

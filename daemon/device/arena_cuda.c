@@ -220,8 +220,8 @@ void arena_cuda_lend(struct arena_cuda *arena, struct borrower *borrower)
 static void end(struct arena_cuda *arena, const char *failed)
 {
     if (failed)
-        log_warning("%s: %.1f MB of its memory stay taken", failed,
-                    (double)arena->offer.bytes / MB);
+        log_event(LOG_WARNING, log_about(LOG_MEMORY_SHORT), "%s: %.1f MB of its memory stay taken",
+                  failed, (double)arena->offer.bytes / MB);
     else if (arena->lent)
         uploader_get_back(arena->uploader, arena->offer.bytes);
     if (arena->offer.fd >= 0)

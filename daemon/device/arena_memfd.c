@@ -185,7 +185,8 @@ static void punch_out(const struct arena *arena)
 {
     int code = allocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, arena->bytes);
     if (code < 0)
-        log_error("cannot punch out an arena of %" PRIu64 " bytes: %s", arena->bytes,
+        log_event(LOG_ERROR, log_about(LOG_MEMORY_SHORT),
+                  "cannot punch out an arena of %" PRIu64 " bytes: %s", arena->bytes,
                   strerror(-code));
 }
 

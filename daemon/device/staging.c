@@ -60,8 +60,9 @@ static void free_piece(struct staging *staging, struct piece *piece)
     if (atomic_load(&piece->given_up))
         return;
     if (uploader_run(piece->uploader, unpin, piece, &err) < 0) {
-        log_warning("%s: %.1f MB that batches were copied from are kept", err.text,
-                    (double)staging->slot_bytes / MB);
+        log_event(LOG_WARNING, log_about(LOG_MEMORY_SHORT),
+                  "%s: %.1f MB that batches were copied from are kept", err.text,
+                  (double)staging->slot_bytes / MB);
         return;
     }
     munmap(piece->at, staging->slot_bytes);
@@ -130,9 +131,10 @@ static void pin_piece(struct staging *staging, struct piece *piece)
         return;
     }
     staging->unpinned = true;
-    log_warning("%s: batches are copied from memory that is not pinned, which is slow: raise "
-                "LimitMEMLOCK",
-                err.text);
+    log_event(LOG_WARNING, log_about(LOG_GPU_FALLBACK),
+              "%s: batches are copied from memory that is not pinned, which is slow: raise "
+              "LimitMEMLOCK",
+              err.text);
 }
 
 static int reserve(struct staging *staging, struct piece *piece, struct error *err)
@@ -163,8 +165,9 @@ int staging_reserve(struct staging *staging, uint32_t slot, struct error *err)
 void staging_give_up(struct staging *staging, uint32_t slot)
 {
     if (!atomic_exchange(&staging->pieces[slot].given_up, true))
-        log_warning("%.1f MB that batches were copied from are kept, as a lost GPU may read them",
-                    (double)staging->slot_bytes / MB);
+        log_event(LOG_WARNING, log_about(LOG_MEMORY_SHORT),
+                  "%.1f MB that batches were copied from are kept, as a lost GPU may read them",
+                  (double)staging->slot_bytes / MB);
 }
 
 bool staging_is_given_up(const struct staging *staging, uint32_t slot)

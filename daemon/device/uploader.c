@@ -69,7 +69,8 @@ static void be_lost(struct uploader *uploader, const struct error *err)
         uploader->lost = *err;
     pthread_mutex_unlock(&uploader->mutex);
     if (news)
-        log_error("%s: lost for this daemon until it is started anew", err->text);
+        log_event(LOG_ERROR, log_about(LOG_GPU_LOST),
+                  "%s: lost for this daemon until it is started anew", err->text);
 }
 
 int uploader_check(struct uploader *uploader, dlp_cu_result code, const char *symbol,
@@ -533,7 +534,8 @@ static void give_up(struct uploader *uploader)
         error_set(&uploader->lost, -ENODEV,
                   "%s: its driver has not returned from a call within %.1f s",
                   uploader->device.name, (double)uploader->times.call_ns / (double)CLOCK_SECOND);
-    log_error("%s: lost for this daemon until it is started anew", uploader->lost.text);
+    log_event(LOG_ERROR, log_about(LOG_GPU_LOST),
+              "%s: lost for this daemon until it is started anew", uploader->lost.text);
     uploader->hung = true;
     uploader->active = false;
     uploader->jobs = NULL; /* they end with their callers' wait */

@@ -1,13 +1,14 @@
 #include "feed/crew.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
 struct crew {
+    _Atomic uint64_t *cpu_ns;
     pthread_t threads[CREW_MOST];
     unsigned nthreads;
     pthread_mutex_t mutex;
@@ -22,9 +23,10 @@ struct crew {
     void *context;
 };
 
-struct crew *crew_new(void)
+struct crew *crew_new(_Atomic uint64_t *cpu_ns)
 {
     struct crew *crew = mem_new(sizeof *crew);
+    crew->cpu_ns = cpu_ns;
     pthread_mutex_init(&crew->mutex, NULL);
     pthread_cond_init(&crew->begun, NULL);
     pthread_cond_init(&crew->ended, NULL);
@@ -63,12 +65,17 @@ static void do_next(struct crew *crew)
 static void *crew_main(void *context)
 {
     struct crew *crew = context;
+    uint64_t told_ns = 0;
     pthread_mutex_lock(&crew->mutex);
     while (!crew->stops) {
-        if (crew->next < crew->count)
+        if (crew->next < crew->count) {
             do_next(crew);
-        else
-            pthread_cond_wait(&crew->begun, &crew->mutex);
+            continue;
+        }
+        uint64_t ns = clock_read(CLOCK_THREAD_CPUTIME_ID);
+        atomic_fetch_add(crew->cpu_ns, ns - told_ns);
+        told_ns = ns;
+        pthread_cond_wait(&crew->begun, &crew->mutex);
     }
     pthread_mutex_unlock(&crew->mutex);
     return NULL;

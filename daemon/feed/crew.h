@@ -4,13 +4,16 @@
 #ifndef CREW_H
 #define CREW_H
 
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define CREW_MOST 16 /* things at a time */
 
 struct crew;
 
-struct crew *crew_new(void);
+/* The CPU time of its threads is added to *cpu_ns. */
+struct crew *crew_new(_Atomic uint64_t *cpu_ns);
 void crew_free(struct crew *crew);
 /* work(context, item) for items 0 .. count - 1, begun in this order, on threads of the crew;
  * returns when all have ended. The caller only waits, and before it waits for an item it calls

@@ -116,5 +116,8 @@ uint64_t feed_renew(struct feed *feed, uint32_t slot);
 uint32_t feed_seek(struct feed *feed, uint64_t epoch);
 
 void feed_get_stats(struct feed *feed, struct feed_stats *out);
+/* What its threads have worked: CPU time of the reader and of those that read for it, workers' time
+ * on its rows and batches. Until feed_close. */
+uint64_t feed_cpu_ns(const struct feed *feed);
 
 #endif

@@ -150,3 +150,11 @@ void feed_get_stats(struct feed *feed, struct feed_stats *out)
     snprintf(out->wait_what, sizeof out->wait_what, "%" PRIu64 " row%s queued", out->rows_queued,
              plural(out->rows_queued));
 }
+
+uint64_t feed_cpu_ns(const struct feed *feed)
+{
+    bool fills;
+    const struct tally *tally = &feed->tally;
+    uint64_t ns = reader_cpu_ns(feed->reader, &fills);
+    return fills ? ns : ns + tally_get(&tally->decode_ns) + tally_get(&tally->finish_ns);
+}

@@ -61,7 +61,7 @@ struct fetch *fetch_new(const struct recipe *recipe, struct ration *ration,
     fetch->ration = ration;
     fetch->interrupted = interrupted;
     fetch->handles = handles_new(recipe->dataset);
-    fetch->crew = crew_new();
+    fetch->crew = crew_new(&recipe->tally->crew_ns);
     fetch->closed = mem_array(handles_room(fetch->handles), sizeof *fetch->closed);
     fetch->opened = mem_array(handles_room(fetch->handles), sizeof *fetch->opened);
     return fetch;
@@ -257,9 +257,11 @@ static void warn(struct fetch *fetch, const char *path)
         return;
     fetch->lacked = true;
     getrlimit(RLIMIT_NOFILE, &limit);
-    log_warning("feed %s waits: no descriptor is free to read %s; raise the limit of open files, "
-                "%" PRIu64 " now (ulimit -n, LimitNOFILE), or close some",
-                fetch->recipe->spec->name, path, (uint64_t)limit.rlim_cur);
+    log_event(LOG_WARNING,
+              log_about(LOG_NO_DESCRIPTORS, .feed = fetch->recipe->spec->name, .shard = path),
+              "feed %s waits: no descriptor is free to read %s; raise the limit of open files, "
+              "%" PRIu64 " now (ulimit -n, LimitNOFILE), or close some",
+              fetch->recipe->spec->name, path, (uint64_t)limit.rlim_cur);
 }
 
 /* The reader says that it waits, until begin_storage. */

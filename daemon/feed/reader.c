@@ -412,6 +412,7 @@ static void *reader_main(void *context)
     }
     forget(reader);
     tally_wait(reader->params.recipe->tally, FEED_ENDED, NULL);
+    tally_set(&reader->params.recipe->tally->reader_ns, clock_read(CLOCK_THREAD_CPUTIME_ID));
     return NULL;
 }
 
@@ -464,6 +465,17 @@ void reader_start(struct reader *reader)
     reader->started = true;
     pthread_cond_signal(&reader->news);
     pthread_mutex_unlock(&reader->mutex);
+}
+
+/* Its clock goes with the thread. */
+uint64_t reader_cpu_ns(const struct reader *reader, bool *fills)
+{
+    const struct tally *tally = reader->params.recipe->tally;
+    clockid_t clock;
+    uint64_t ns = pthread_getcpuclockid(reader->thread, &clock) ? 0 : clock_read(clock);
+    uint64_t ended_ns = tally_get(&tally->reader_ns);
+    *fills = reader->fills;
+    return (ended_ns ? ended_ns : ns) + tally_get(&tally->crew_ns);
 }
 
 uint32_t reader_seek(struct reader *reader, uint64_t epoch)

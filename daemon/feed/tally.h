@@ -18,9 +18,10 @@ struct tally {
     _Atomic uint64_t decode_ns, augment_ns, decoded, finish_ns;
     _Atomic uint64_t shuffle_held, shuffle_target;
     _Atomic uint64_t rows_queued, dry_since, dry_ns; /* dry: none is */
-    struct phases reader;                            /* enum feed_wait: what it is at */
-    const char *feed;                                /* its name, for recordings */
-    struct {                                         /* struct feed_reads */
+    _Atomic uint64_t crew_ns, reader_ns; /* CPU time; the latter once the reader has ended */
+    struct phases reader;                /* enum feed_wait: what it is at */
+    const char *feed;                    /* its name, for recordings */
+    struct {                             /* struct feed_reads */
         _Atomic uint64_t at, count, samples, bytes, busy_ns;
     } reads;
 };

@@ -381,7 +381,8 @@ static void start_threads(struct workers *workers, unsigned count)
             worker->thread = thread_start(name, worker_main, worker);
         } else if (thread_try(name, worker_main, worker, &worker->thread, &err)) {
             if (!workers->refused) /* it may be tried each second */
-                log_warning("%u workers instead of %u: %s", workers->started, count, err.text);
+                log_event(LOG_WARNING, log_about(LOG_WORKERS), "%u workers instead of %u: %s",
+                          workers->started, count, err.text);
             workers->refused = true;
             return;
         }

@@ -54,7 +54,8 @@ void dataset_make_marks(struct dataset *dataset, const struct dataset_options *o
         0) {
         make_files(dataset, &trouble);
         if (trouble.code)
-            log_warning("%s", trouble.text);
+            log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED, .feed = options->name), "%s",
+                      trouble.text);
     }
     if (trouble.code)
         dataset_add_note(dataset, mem_string(trouble.text));
@@ -101,8 +102,9 @@ bool dataset_keep_marks(struct dataset *dataset, uint32_t shard, const struct ma
         return false;
     int rc = write_marks(dataset, shard, place, marks);
     if (rc && !passes(rc) && !atomic_exchange(&dataset->marks_failed, rc))
-        log_warning("marks of pictures cannot be kept in %s any more: %s; those that lack them "
-                    "are decoded without",
-                    dataset->cache_dir, strerror(-rc));
+        log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED),
+                  "marks of pictures cannot be kept in %s any more: %s; those that lack them "
+                  "are decoded without",
+                  dataset->cache_dir, strerror(-rc));
     return rc == 0;
 }

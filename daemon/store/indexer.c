@@ -93,9 +93,10 @@ static void note(struct indexer_job *job, struct indexer_trouble *trouble, const
 static void tell(const struct indexer_trouble *trouble)
 {
     if (trouble->count == 1)
-        log_warning("%s", trouble->first.text);
+        log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED), "%s", trouble->first.text);
     else if (trouble->count)
-        log_warning("%s (and %" PRIu64 " more like it)", trouble->first.text, trouble->count - 1);
+        log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED), "%s (and %" PRIu64 " more like it)",
+                  trouble->first.text, trouble->count - 1);
 }
 
 static struct index *from_cache(struct indexer_job *job, const struct index_stamp *stamp)
@@ -390,7 +391,8 @@ static int lock_set(struct index_cache *cache, const struct indexer_options *opt
             return error_set(err, -ECANCELED, "indexing was cancelled");
     }
     if (*lock < 0)
-        log_warning("%s; other processes may index the same shards meanwhile", trouble.text);
+        log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED),
+                  "%s; other processes may index the same shards meanwhile", trouble.text);
     return 0;
 }
 
@@ -441,7 +443,7 @@ int indexer_run(const struct indexer_options *options, struct indexer_result *ou
     cleanup_close int lock = -1;
     if (options->cache_dir &&
         index_cache_open(options->cache_dir, options->cache_bytes, &cache, &trouble))
-        log_warning("%s", trouble.text);
+        log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED), "%s", trouble.text);
     int rc = cache ? lock_set(cache, options, &lock, err) : 0;
     if (!rc)
         return run_job(cache, options, out, err);

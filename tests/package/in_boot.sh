@@ -41,6 +41,32 @@ goes_on() {
     echo "$1: the trainer goes on after step $before"
 }
 
+# field NAME FILE: its value in an entry printed as JSON.
+field() {
+    python3 -c 'import json, sys; print(json.loads(open(sys.argv[2]).readline())[sys.argv[1]])' "$@"
+}
+
+# What an operator sees of alice's trainer: fields, kinds of events and their explanation, the status line.
+logs() {
+    local attached=bc9de6bbb4564f7daf9515c0129b9621 detached=1b174043a63e4669b524927c2402dad0
+    until_true 10 bash -c "journalctl -u dataloadd -o json MESSAGE_ID=$attached DATALOADD_JOB=boot >/tmp/entry; [ -s /tmp/entry ]"
+    [ "$(field DATALOADD_USER /tmp/entry) $(field DATALOADD_FEED /tmp/entry) $(field DATALOADD_RANK /tmp/entry)" = "alice sample 0" ] ||
+        fail "the entry of alice's attach: $(cat /tmp/entry)"
+    [ "$(field DATALOADD_UID /tmp/entry)" = "$(id -u alice)" ] || fail "the entry of alice's attach: $(cat /tmp/entry)"
+    [ "$(field _COMM /tmp/entry) $(field _SYSTEMD_UNIT /tmp/entry)" = "dataloadd dataloadd.service" ] || fail "journald does not know whose entry it is"
+    journalctl --no-pager -x -u dataloadd MESSAGE_ID=$attached | grep -q "A trainer is being served" || fail "the catalog is not installed"
+    as alice python3 -c '
+import dataload
+loader = dataload.Loader("sample", batch_size=8, as_="numpy", job="slurm-12.0")
+for batch, _ in zip(loader, range(3)): pass
+loader.close()'
+    until_true 10 bash -c "journalctl -u dataloadd -o json MESSAGE_ID=$detached DATALOADD_SLURM_JOB=12 >/tmp/entry; [ -s /tmp/entry ]"
+    [ "$(field DATALOADD_USER /tmp/entry)" = alice ] || fail "the account: $(cat /tmp/entry)"
+    echo "account: $(field DATALOADD_SAMPLES /tmp/entry) samples, $(field DATALOADD_CPU_SECONDS /tmp/entry) s of CPU time"
+    until_true 10 bash -c "systemctl show --value -p StatusText dataloadd | grep -q '^1 client, '"
+    echo "status line: $(systemctl show --value -p StatusText dataloadd)"
+}
+
 dpkg -i /debs/*.deb >/tmp/install.log 2>&1 || { tail /tmp/install.log; fail "dpkg -i"; }
 systemctl is-active --quiet dataloadd.socket || fail "the socket is not active after the installation"
 until_true 10 systemctl is-active --quiet dataloadd.service
@@ -73,6 +99,7 @@ chmod 777 /tmp
 as alice python3 /tmp/train.py >/tmp/trainer.log 2>&1 &
 until_true 20 test -s /tmp/steps
 goes_on "serving"
+logs
 systemctl restart dataloadd || fail "restart"
 goes_on "restarted"
 former=$(pid)

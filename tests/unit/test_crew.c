@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static _Atomic uint64_t cpu_ns;
+
 #define MOST 1000
 
 static struct {
@@ -43,7 +45,7 @@ static void name(void *context, size_t item)
 
 START_TEST(each_item_once_in_many_runs)
 {
-    struct crew *crew = crew_new();
+    struct crew *crew = crew_new(&cpu_ns);
     for (size_t run = 0; run < 300; run++) {
         size_t items = run * 7 % MOST;
         setup();
@@ -71,7 +73,7 @@ static void meet(void *context, size_t item)
 
 START_TEST(sixteen_at_a_time)
 {
-    struct crew *crew = crew_new();
+    struct crew *crew = crew_new(&cpu_ns);
     crew_run(crew, 100, meet, name, &seen);
     ck_assert_int_eq(seen.most, CREW_MOST);
     crew_free(crew);
@@ -97,7 +99,7 @@ static void name_and_open(void *context, size_t item)
 
 START_TEST(one_that_hangs_keeps_none_up_and_is_named)
 {
-    struct crew *crew = crew_new();
+    struct crew *crew = crew_new(&cpu_ns);
     seen.now = 1; /* item 1 is not counted */
     crew_run(crew, 100, hang, name_and_open, &seen);
     ck_assert_uint_ge(seen.nnamed, 2);
@@ -116,7 +118,7 @@ START_TEST(without_threads_the_caller_works)
     uid_t uid = getuid();
     ck_assert_int_eq(setrlimit(RLIMIT_NPROC, &none), 0);
     ck_assert(uid != 0 || setresuid(65534, 65534, 0) == 0); /* root has no limit */
-    struct crew *crew = crew_new();
+    struct crew *crew = crew_new(&cpu_ns);
     crew_run(crew, 10, count, name, &seen);
     ck_assert(uid != 0 || setresuid(0, 0, 0) == 0);
     setrlimit(RLIMIT_NPROC, &before);
