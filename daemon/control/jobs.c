@@ -6,14 +6,17 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "control/ledger.h"
 #include "feed/spec.h"
 #include "store/dataset.h"
 
 #define LINGERING_MAX 1024 /* jobs without clients; the longest without goes first */
+#define OWN_FEED '~'       /* names of feeds begin with it that are there as long as a client's */
 
 struct jobs {
     struct job *first;
     uint64_t linger_ns;
+    struct ledger *ledger; /* NULL = jobs end with the daemon */
 };
 
 struct jobs *jobs_new(uint64_t linger_ns)
@@ -44,8 +47,18 @@ void jobs_free(struct jobs *jobs)
     free(jobs);
 }
 
+/* Of the ledger. */
+static void forget_job(struct jobs *jobs, struct job *job)
+{
+    ledger_remove_job(jobs->ledger, job->kept);
+    job->kept = 0;
+    for (uint32_t i = 0; i < job->nranks; i++)
+        job->ranks[i].kept = 0;
+}
+
 static void remove_job(struct jobs *jobs, struct job *job)
 {
+    forget_job(jobs, job);
     struct job **at = &jobs->first;
     while (*at != job)
         at = &(*at)->next;
@@ -210,7 +223,7 @@ static int choose_rank(const struct job *job, const struct job_want *want, uint6
     return claim && !job->shared ? refuse_taken(job, claim, now, refusal) : 0;
 }
 
-static void add_claim(struct job *job, uint32_t rank, pid_t pid, uint64_t now)
+static void add_claim(struct jobs *jobs, struct job *job, uint32_t rank, pid_t pid, uint64_t now)
 {
     struct job_rank *claim = find_rank(job, rank);
     if (!claim) {
@@ -219,11 +232,13 @@ static void add_claim(struct job *job, uint32_t rank, pid_t pid, uint64_t now)
         *claim = (struct job_rank){.rank = rank};
     }
     claim->claimed = true;
-    claim->left = false;
+    claim->left = claim->awaited = false;
     claim->pid = pid;
     claim->since = now;
     job->nclaims++;
     job->empty_since = 0;
+    ledger_set_vacant(jobs->ledger, claim->kept, 0, false);
+    ledger_set_empty(jobs->ledger, job->kept, 0);
 }
 
 static bool before(struct job_place a, struct job_place b)
@@ -231,9 +246,8 @@ static bool before(struct job_place a, struct job_place b)
     return a.epoch != b.epoch ? a.epoch < b.epoch : a.step < b.step;
 }
 
-/* Nobody is left: all go on after what every rank has released. A rank that was never served has
- * released nothing. */
-static void begin_after_released(struct job *job)
+/* The place after what every rank has released. One that was never served has released nothing. */
+static struct job_place released(const struct job *job)
 {
     struct job_place least = {job->start.epoch, 0};
     bool found = false;
@@ -244,10 +258,31 @@ static void begin_after_released(struct job *job)
         least = rank->place;
         found = true;
     }
-    uint64_t origin = least.epoch == job->start.epoch ? job->start.position : 0;
-    job->start.epoch = least.epoch;
-    job->start.position = origin + least.step * job->world * job->batch;
-    job->follows = true;
+    return least;
+}
+
+static bool awaits_any(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->nranks; i++)
+        if (job->ranks[i].awaited)
+            return true;
+    return false;
+}
+
+/* Nobody is there: all go on from one place. Its start stays where it is as long as trainers may
+ * come back that know it. */
+static void begin_after_released(struct jobs *jobs, struct job *job)
+{
+    struct job_place place = released(job);
+    if (awaits_any(job)) {
+        for (uint32_t i = 0; i < job->nranks; i++)
+            jobs_stands(jobs, job, job->ranks[i].rank, place);
+        return;
+    }
+    uint64_t origin = place.epoch == job->start.epoch ? job->start.position : 0;
+    job->start.epoch = place.epoch;
+    job->start.position = origin + place.step * job->world * job->batch;
+    job->follows = job->moved = true;
     job->nranks = 0;
 }
 
@@ -308,10 +343,10 @@ int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, str
         made->next = jobs->first;
         jobs->first = made;
     } else if (job->empty_since && want->last) {
-        begin_after_released(job);
+        begin_after_released(jobs, job);
     }
     if (!find_claim(job, *rank))
-        add_claim(job, *rank, want->pid, now);
+        add_claim(jobs, job, *rank, want->pid, now);
     *out = job;
     return 0;
 }
@@ -336,11 +371,13 @@ void jobs_release(struct jobs *jobs, struct job *job, uint32_t rank, uint64_t no
     struct job_rank *claim = find_rank(job, rank);
     claim->claimed = false;
     claim->since = now;
+    ledger_set_vacant(jobs->ledger, claim->kept, now, claim->left);
     if (!claim->served)
         *claim = job->ranks[--job->nranks];
     if (--job->nclaims)
         return;
     job->empty_since = now;
+    ledger_set_empty(jobs->ledger, job->kept, now);
     if (!job->begun || job->probe || job->ended)
         remove_job(jobs, job);
     else
@@ -352,17 +389,53 @@ void jobs_left(struct job *job, uint32_t rank)
     find_rank(job, rank)->left = true;
 }
 
-void jobs_served(struct job *job, uint32_t rank)
+/* What was kept of it before, with another start, goes behind what takes its place. */
+static void keep_job(struct jobs *jobs, struct job *job)
 {
-    find_rank(job, rank)->served = true;
-    job->begun = true;
+    uint32_t former = job->kept;
+    if (!jobs->ledger || job->probe || job->ended || *job->feed == OWN_FEED ||
+        (former && !job->moved))
+        return;
+    struct ledger_job entry = {.seed = job->seed,
+                               .start_epoch = job->start.epoch,
+                               .start_position = job->start.position,
+                               .uid = job->uid,
+                               .world = job->world,
+                               .batch = job->batch,
+                               .shared = job->shared,
+                               .follows = job->follows,
+                               .rebuilt = job->rebuilt};
+    strcpy(entry.plan_id, job->plan_id);
+    strcpy(entry.feed, job->feed);
+    strcpy(entry.name, job->name);
+    job->kept = ledger_add_job(jobs->ledger, &entry);
+    job->moved = false;
+    ledger_remove_job(jobs->ledger, former);
 }
 
-void jobs_stands(struct job *job, uint32_t rank, struct job_place place, bool rowless)
+void jobs_served(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place,
+                 bool rowless)
+{
+    struct job_rank *found = find_rank(job, rank);
+    job->begun = found->served = true;
+    found->rowless = rowless;
+    keep_job(jobs, job);
+    jobs_stands(jobs, job, rank, place);
+    if (found->kept)
+        return;
+    struct ledger_rank entry = {.job = job->kept,
+                                .rank = rank,
+                                .rowless = rowless,
+                                .epoch = place.epoch,
+                                .step = place.step};
+    found->kept = ledger_add_rank(jobs->ledger, &entry);
+}
+
+void jobs_stands(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place)
 {
     struct job_rank *found = find_rank(job, rank);
     found->place = place;
-    found->rowless = rowless;
+    ledger_set_place(jobs->ledger, found->kept, place.epoch, place.step);
 }
 
 bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place)
@@ -384,6 +457,7 @@ uint32_t jobs_end(struct jobs *jobs, bool (*which)(void *context, const struct j
             continue;
         count++;
         job->ended = true;
+        forget_job(jobs, job);
         if (!job->nclaims)
             remove_job(jobs, job);
     }
@@ -407,4 +481,74 @@ void jobs_set_linger(struct jobs *jobs, uint64_t linger_ns)
 const struct job *jobs_first(const struct jobs *jobs)
 {
     return jobs->first;
+}
+
+static struct job *restore_job(const struct ledger_job *entry, const struct feed_spec *spec)
+{
+    struct job *job = mem_new(sizeof *job);
+    job->uid = entry->uid;
+    job->spec = spec_ref(spec);
+    job->feed = spec->name;
+    strcpy(job->name, entry->name);
+    strcpy(job->plan_id, entry->plan_id);
+    job->world = entry->world;
+    job->batch = entry->batch;
+    job->seed = entry->seed;
+    job->start = (struct job_start){entry->start_epoch, entry->start_position};
+    job->shared = entry->shared;
+    job->follows = entry->follows;
+    job->rebuilt = entry->rebuilt;
+    job->begun = true;
+    return job;
+}
+
+static void restore_rank(struct job *job, const struct ledger_rank *entry, uint32_t kept,
+                         uint64_t now)
+{
+    job->ranks = mem_grow(job->ranks, job->nranks + 1, sizeof *job->ranks);
+    job->ranks[job->nranks++] = (struct job_rank){.rank = entry->rank,
+                                                  .served = true,
+                                                  .rowless = entry->rowless,
+                                                  .left = entry->left,
+                                                  .awaited = !entry->vacant,
+                                                  .kept = kept,
+                                                  .since = entry->vacant ? entry->vacant : now,
+                                                  .place = {entry->epoch, entry->step}};
+}
+
+uint32_t jobs_restore(struct jobs *jobs, struct ledger *ledger,
+                      const struct feed_spec *(*spec_of)(void *context, const char *feed),
+                      void *context, uint64_t now, uint32_t *gone)
+{
+    cleanup_free struct job **restored = mem_array(LEDGER_JOBS + 1, sizeof *restored);
+    struct ledger_job entry;
+    struct ledger_rank rank;
+    uint64_t since;
+    uint32_t count = 0;
+    jobs->ledger = ledger;
+    for (uint32_t i = 1; i <= LEDGER_JOBS; i++) {
+        if (!ledger_get_job(ledger, i, &entry, &since))
+            continue;
+        const struct feed_spec *spec = spec_of(context, entry.feed);
+        if (!spec) {
+            ledger_remove_job(ledger, i);
+            ++*gone;
+            continue;
+        }
+        struct job *job = restored[i] = restore_job(&entry, spec);
+        job->kept = i;
+        job->empty_since = since && since < now ? since : now;
+        job->next = jobs->first;
+        jobs->first = job;
+        count++;
+    }
+    for (uint32_t i = 1; i <= LEDGER_RANKS; i++)
+        if (ledger_get_rank(ledger, i, &rank) && restored[rank.job])
+            restore_rank(restored[rank.job], &rank, i, now);
+    return count;
+}
+
+void jobs_let_be(struct jobs *jobs)
+{
+    jobs->ledger = NULL;
 }
