@@ -343,14 +343,18 @@ bool ledger_get_job(const struct ledger *ledger, uint32_t entry, struct ledger_j
                     uint64_t *since)
 {
     const struct cell_job *cell = &ledger->page->jobs[entry - 1];
+    if (!cell->number)
+        return false;
     *job = cell->job;
     *since = cell->empty_since;
-    return cell->number;
+    return true;
 }
 
 bool ledger_get_rank(const struct ledger *ledger, uint32_t entry, struct ledger_rank *rank)
 {
     const struct cell_rank *cell = &ledger->page->ranks[entry - 1];
+    if (!cell->number)
+        return false;
     *rank = (struct ledger_rank){.job = cell->job,
                                  .rank = cell->rank,
                                  .vacant = cell->vacant,
@@ -358,5 +362,5 @@ bool ledger_get_rank(const struct ledger *ledger, uint32_t entry, struct ledger_
                                  .step = step_of(cell->place),
                                  .rowless = cell->rowless,
                                  .left = cell->left};
-    return cell->number;
+    return true;
 }
