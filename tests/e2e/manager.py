@@ -20,6 +20,7 @@ class Manager:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(self.path))
         self.ended = False
+        self.barriers = 0
         self.thread = threading.Thread(target=self.listen)
         self.thread.start()
 
@@ -77,6 +78,15 @@ class Manager:
         if "FDSTOREREMOVE" in said:
             self.drop(lambda other, fd: other == name)
 
+        self.barriers += "BARRIER" in said
+
+    def catch_up(self):
+        """Everything that a daemon has said before it ended has been heard."""
+        before = self.barriers
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer:
+            peer.sendto(b"BARRIER=1", str(self.path))
+        wait_for("the manager", lambda: self.barriers > before or not self.thread.is_alive())
+
     def hand_over(self):
         """What a daemon is to be started with: options of Case.start_daemon."""
         with self.lock:
@@ -103,5 +113,8 @@ class ManagedCase(Case):
 
     def stop_daemon(self, number=signal.SIGTERM, seconds=20):
         super().stop_daemon(number, seconds)
+        if self.manager.ended:
+            return
+        self.manager.catch_up()
         # Nobody reads the other end any more.
         wait_for("the manager to see the end", lambda: "dataloadd-witness" not in self.manager.names())

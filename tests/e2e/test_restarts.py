@@ -60,6 +60,15 @@ class Restarts(ManagedCase):
             trainer.attach(rank=rank, world=count, **options)
         return trainers
 
+    def heard(self, trainers):
+        """The daemon has heard all that these, attached once, have taken and released."""
+        def is_heard():
+            told = {client["pid"]: (client["batches"], client["held"]) for client in self.status()["clients"]}
+            return all(told.get(trainer.pid) == (own["batches"], own["held"]) for trainer, own in stats)
+
+        stats = [(trainer, trainer.call("stats")) for trainer in trainers]
+        wait_for("the daemon to hear of all", is_heard)
+
     def kill(self, trainers):
         for trainer in trainers:
             trainer.kill()
@@ -140,6 +149,7 @@ class Restarts(ManagedCase):
             places.append(lines[0]["token"])
             self.assertEqual([content(line)[2:] for line in lines], [row[2:] for row in want[rank][seen:seen + 5]])
         self.assertEqual(len(set(places)), 1)
+        self.heard(trainers)
         return trainers
 
     def test_daemon_and_trainers_are_killed(self):
@@ -149,6 +159,7 @@ class Restarts(ManagedCase):
         for trainer, count in zip(trainers, (5, 7)):
             trainer.run(batches=count)
         trainers[1].next()  # taken is not released
+        self.heard(trainers)
         self.daemon.kill()
         self.kill(trainers)
         self.restart()
@@ -172,6 +183,7 @@ class Restarts(ManagedCase):
             trainers = self.ranks(2, job=f"half-{first}")
             for trainer, count in zip(trainers, (5, 6)):
                 trainer.run(batches=count)
+            self.heard(trainers)
             self.daemon.kill()
             trainers[1].kill()
             self.restart()
@@ -193,6 +205,7 @@ class Restarts(ManagedCase):
         jobs = {job: self.ranks(1, job=job)[0] for job in ("living", "evicted", "detached", "left")}
         for trainer in jobs.values():
             trainer.run(batches=3)
+        self.heard(jobs.values())
         self.ctl("detach", "--job", "evicted")
         jobs["evicted"].kill()
         jobs["detached"].call("detach")
@@ -232,6 +245,7 @@ class Restarts(ManagedCase):
         for count in (3, 2):
             for member in members:
                 member.run(batches=count)
+        self.heard(members)
         self.daemon.kill()
         self.kill(members)
         self.restart()

@@ -98,7 +98,7 @@ RuntimeDirectory=own
 RuntimeDirectoryPreserve=restart
 UNIT
 systemctl start own
-until_true 5 bash -c '[ $(systemctl show --value -p NFileDescriptorStore own) = 3 ]'
+until_true 5 bash -c "systemctl show -p NFileDescriptorStore own | grep -qx NFileDescriptorStore=3"
 connects() {
     python3 -c '
 import socket, sys, time
