@@ -43,7 +43,7 @@ struct server {
     struct workers *workers;
     struct listener *listener;
     struct heartbeat *heartbeat; /* NULL: there could be none */
-    struct ledger *ledger;       /* NULL: nobody would keep it */
+    struct ledger *ledger;       /* NULL: jobs end with us */
     struct control *control;
     struct reload *reload;
     char *cache_dir;
@@ -257,9 +257,12 @@ static void start_heartbeat(struct server *server)
         log_warning("%s; dataloadctl status will know nothing should the daemon hang", err.text);
 }
 
+/* Where there is somebody who keeps it for the next daemon. */
 static void open_ledger(struct server *server)
 {
     struct error err;
+    if (!sd_managed() || server->options->idle_exit)
+        return;
     int fd = sd_take(SD_JOBS);
     if (fd >= 0 && (server->ledger = ledger_adopt(fd, &err)))
         return;
@@ -267,8 +270,6 @@ static void open_ledger(struct server *server)
         log_warning("%s; it is not used", err.text);
         sd_forget(SD_JOBS);
     }
-    if (!sd_managed())
-        return;
     server->ledger = ledger_new(&err);
     if (server->ledger)
         sd_keep(ledger_fd(server->ledger), SD_JOBS);

@@ -6,18 +6,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "control/jobs_parts.h"
 #include "control/ledger.h"
 #include "feed/spec.h"
 #include "store/dataset.h"
 
 #define LINGERING_MAX 1024 /* jobs without clients; the longest without goes first */
-#define OWN_FEED '~'       /* names of feeds begin with it that are there as long as a client's */
-
-struct jobs {
-    struct job *first;
-    uint64_t linger_ns;
-    struct ledger *ledger; /* NULL = jobs end with the daemon */
-};
 
 struct jobs *jobs_new(uint64_t linger_ns)
 {
@@ -47,18 +41,9 @@ void jobs_free(struct jobs *jobs)
     free(jobs);
 }
 
-/* Of the ledger. */
-static void forget_job(struct jobs *jobs, struct job *job)
-{
-    ledger_remove_job(jobs->ledger, job->kept);
-    job->kept = 0;
-    for (uint32_t i = 0; i < job->nranks; i++)
-        job->ranks[i].kept = 0;
-}
-
 static void remove_job(struct jobs *jobs, struct job *job)
 {
-    forget_job(jobs, job);
+    jobs_forget(jobs, job);
     struct job **at = &jobs->first;
     while (*at != job)
         at = &(*at)->next;
@@ -389,46 +374,14 @@ void jobs_left(struct job *job, uint32_t rank)
     find_rank(job, rank)->left = true;
 }
 
-/* What was kept of it before, with another start, goes behind what takes its place. */
-static void keep_job(struct jobs *jobs, struct job *job)
-{
-    uint32_t former = job->kept;
-    if (!jobs->ledger || job->probe || job->ended || *job->feed == OWN_FEED ||
-        (former && !job->moved))
-        return;
-    struct ledger_job entry = {.seed = job->seed,
-                               .start_epoch = job->start.epoch,
-                               .start_position = job->start.position,
-                               .uid = job->uid,
-                               .world = job->world,
-                               .batch = job->batch,
-                               .shared = job->shared,
-                               .follows = job->follows,
-                               .rebuilt = job->rebuilt};
-    strcpy(entry.plan_id, job->plan_id);
-    strcpy(entry.feed, job->feed);
-    strcpy(entry.name, job->name);
-    job->kept = ledger_add_job(jobs->ledger, &entry);
-    job->moved = false;
-    ledger_remove_job(jobs->ledger, former);
-}
-
 void jobs_served(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place,
                  bool rowless)
 {
     struct job_rank *found = find_rank(job, rank);
     job->begun = found->served = true;
     found->rowless = rowless;
-    keep_job(jobs, job);
-    jobs_stands(jobs, job, rank, place);
-    if (found->kept)
-        return;
-    struct ledger_rank entry = {.job = job->kept,
-                                .rank = rank,
-                                .rowless = rowless,
-                                .epoch = place.epoch,
-                                .step = place.step};
-    found->kept = ledger_add_rank(jobs->ledger, &entry);
+    found->place = place;
+    jobs_keep(jobs, job, found);
 }
 
 void jobs_stands(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place)
@@ -457,7 +410,7 @@ uint32_t jobs_end(struct jobs *jobs, bool (*which)(void *context, const struct j
             continue;
         count++;
         job->ended = true;
-        forget_job(jobs, job);
+        jobs_forget(jobs, job);
         if (!job->nclaims)
             remove_job(jobs, job);
     }
@@ -481,74 +434,4 @@ void jobs_set_linger(struct jobs *jobs, uint64_t linger_ns)
 const struct job *jobs_first(const struct jobs *jobs)
 {
     return jobs->first;
-}
-
-static struct job *restore_job(const struct ledger_job *entry, const struct feed_spec *spec)
-{
-    struct job *job = mem_new(sizeof *job);
-    job->uid = entry->uid;
-    job->spec = spec_ref(spec);
-    job->feed = spec->name;
-    strcpy(job->name, entry->name);
-    strcpy(job->plan_id, entry->plan_id);
-    job->world = entry->world;
-    job->batch = entry->batch;
-    job->seed = entry->seed;
-    job->start = (struct job_start){entry->start_epoch, entry->start_position};
-    job->shared = entry->shared;
-    job->follows = entry->follows;
-    job->rebuilt = entry->rebuilt;
-    job->begun = true;
-    return job;
-}
-
-static void restore_rank(struct job *job, const struct ledger_rank *entry, uint32_t kept,
-                         uint64_t now)
-{
-    job->ranks = mem_grow(job->ranks, job->nranks + 1, sizeof *job->ranks);
-    job->ranks[job->nranks++] = (struct job_rank){.rank = entry->rank,
-                                                  .served = true,
-                                                  .rowless = entry->rowless,
-                                                  .left = entry->left,
-                                                  .awaited = !entry->vacant,
-                                                  .kept = kept,
-                                                  .since = entry->vacant ? entry->vacant : now,
-                                                  .place = {entry->epoch, entry->step}};
-}
-
-uint32_t jobs_restore(struct jobs *jobs, struct ledger *ledger,
-                      const struct feed_spec *(*spec_of)(void *context, const char *feed),
-                      void *context, uint64_t now, uint32_t *gone)
-{
-    cleanup_free struct job **restored = mem_array(LEDGER_JOBS + 1, sizeof *restored);
-    struct ledger_job entry;
-    struct ledger_rank rank;
-    uint64_t since;
-    uint32_t count = 0;
-    jobs->ledger = ledger;
-    for (uint32_t i = 1; i <= LEDGER_JOBS; i++) {
-        if (!ledger_get_job(ledger, i, &entry, &since))
-            continue;
-        const struct feed_spec *spec = spec_of(context, entry.feed);
-        if (!spec) {
-            ledger_remove_job(ledger, i);
-            ++*gone;
-            continue;
-        }
-        struct job *job = restored[i] = restore_job(&entry, spec);
-        job->kept = i;
-        job->empty_since = since && since < now ? since : now;
-        job->next = jobs->first;
-        jobs->first = job;
-        count++;
-    }
-    for (uint32_t i = 1; i <= LEDGER_RANKS; i++)
-        if (ledger_get_rank(ledger, i, &rank) && restored[rank.job])
-            restore_rank(restored[rank.job], &rank, i, now);
-    return count;
-}
-
-void jobs_let_be(struct jobs *jobs)
-{
-    jobs->ledger = NULL;
 }
