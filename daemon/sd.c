@@ -56,27 +56,32 @@ void sd_watchdog_beat(void)
     sd_notify(0, "WATCHDOG=1");
 }
 
-/* The first of what was handed over that has this name, or of a socket unit: any but ours. */
-static int find(const char *name)
+/* Names of what was handed over; NULL from the moment at which it is somebody's. Asked for once:
+ * what is closed since then is no descriptor any more. */
+static char **given;
+static int ngiven = -1;
+
+static int count_given(void)
 {
-    char **names = NULL;
-    int count = sd_listen_fds_with_names(0, &names), found = -1;
-    for (int i = 0; i < count; i++) {
-        int fd = SD_LISTEN_FDS_START + i;
-        bool ours = strncmp(names[i], "dataloadd-", 10) == 0;
-        if (found < 0 && (name ? strcmp(names[i], name) == 0
-                               : !ours && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0))
-            found = fd;
-    }
-    for (int i = 0; i < count; i++)
-        free(names[i]);
-    free(names);
-    return found;
+    if (ngiven < 0)
+        ngiven = sd_listen_fds_with_names(0, &given);
+    return ngiven;
+}
+
+static int give(int i)
+{
+    free(given[i]);
+    given[i] = NULL;
+    return SD_LISTEN_FDS_START + i;
 }
 
 int sd_listen_socket(void)
 {
-    return find(NULL);
+    for (int i = 0; i < count_given(); i++)
+        if (given[i] && strcmp(given[i], SD_SOCKET) != 0 &&
+            sd_is_socket_unix(SD_LISTEN_FDS_START + i, SOCK_STREAM, 1, NULL, 0) > 0)
+            return give(i);
+    return -1;
 }
 
 bool sd_managed(void)
@@ -86,7 +91,10 @@ bool sd_managed(void)
 
 int sd_take(const char *name)
 {
-    return find(name);
+    for (int i = 0; i < count_given(); i++)
+        if (given[i] && strcmp(given[i], name) == 0)
+            return give(i);
+    return -1;
 }
 
 static void keep(int fd, const char *name)

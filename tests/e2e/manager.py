@@ -14,7 +14,7 @@ class Manager:
     def __init__(self, folder, most=8):
         self.most = most  # FileDescriptorStoreMax
         self.kept = []  # (name, descriptor)
-        self.unit = None  # the socket unit's
+        self.unit = self.unit_name = None  # the socket unit's
         self.lock = threading.Lock()
         self.path = folder / "notify"
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -32,8 +32,9 @@ class Manager:
         if self.unit:
             self.unit.close()
 
-    def listen_at(self, path):
+    def listen_at(self, path, name):
         """As a socket unit does."""
+        self.unit_name = name
         self.unit = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.unit.bind(str(path))
         self.unit.listen(64)
@@ -90,7 +91,7 @@ class Manager:
     def hand_over(self):
         """What a daemon is to be started with: options of Case.start_daemon."""
         with self.lock:
-            given = ([("control", self.unit.fileno())] if self.unit else []) + self.kept
+            given = ([(self.unit_name, self.unit.fileno())] if self.unit else []) + self.kept
         env = {"NOTIFY_SOCKET": str(self.path), "LISTEN_FDS": str(len(given)), "LISTEN_FDNAMES": ":".join(name for name, _ in given)}
 
         def place():

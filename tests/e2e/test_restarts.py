@@ -242,7 +242,7 @@ class Restarts(ManagedCase):
         members = [self.trainer() for _ in range(2)]
         for member in members:
             member.attach()
-        for member, count in zip(members + members, (3, 3, 2, 1)):
+        for member, count in zip(members + members, (3, 3, 1, 2)):
             member.run(batches=count)
         self.heard(members)
         self.daemon.kill()
@@ -253,15 +253,24 @@ class Restarts(ManagedCase):
         self.assertEqual(member.next()["step"], 4)  # after what all have released
 
     def test_socket_of_a_unit(self):
-        self.manager.listen_at(self.socket)
         self.serve()
-        self.expect_kept(["dataloadd-jobs"])
+        self.expect_kept(EVERYTHING)
         trainer = self.ranks(1, job="unit")[0]
+        trainer.run(batches=3)
+        trainer.call("detach")
+        self.stop_daemon()
+        self.socket = self.folder / "unit.sock"
+        self.manager.listen_at(self.socket, "dataloadd-unit")
         probe = Probe(self.socket)
+        self.start_daemon()
+        self.expect_kept(["dataloadd-jobs"])
+        trainer = self.trainer()
+        trainer.attach(job="unit", rank=0, world=1, resume="last")
+        self.assertEqual(trainer.next()["step"], 0)  # after what was released: the new run's first
         for number in (signal.SIGTERM, signal.SIGKILL):
             trainer.run(batches=3)
             self.restart(number)
-        self.assertEqual(trainer.next()["step"], 6)
+        self.assertEqual(trainer.next()["step"], 7)
         self.assertEqual(probe.end(), [])
         self.expect_kept(["dataloadd-jobs"])
 
