@@ -317,4 +317,6 @@ class Restarts(ManagedCase):
         self.assertFalse(self.socket.exists())
 
 
+if b"sd_pid_notify_with_fds" not in DAEMON.read_bytes():
+    skip("the daemon is built without libsystemd")
 main()
