@@ -3,6 +3,7 @@
 #ifndef SD_H
 #define SD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 void sd_tell_ready(void);
@@ -15,5 +16,17 @@ void sd_watchdog_beat(void);
 /* The listening stream socket that the manager opened for us (close-on-exec, now the caller's), or
  * -1: we listen ourselves. */
 int sd_listen_socket(void);
+
+/* Descriptors that the manager keeps for the next start, by name. */
+#define SD_SOCKET "dataloadd-socket" /* that listens, where we have opened it */
+#define SD_JOBS "dataloadd-jobs"     /* control/ledger.h */
+/* There is a manager; whether it keeps anything is up to it. */
+bool sd_managed(void);
+/* One that was kept for us (close-on-exec, now the caller's; it stays kept), or -1. */
+int sd_take(const char *name);
+void sd_keep(int fd, const char *name);
+void sd_forget(const char *name);
+/* What was given it some time ago is kept indeed. */
+bool sd_keeps(void);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/plural.h"
 #include "control/control.h"
 #include "control/heartbeat.h"
+#include "control/ledger.h"
 #include "control/listen.h"
 #include "image/simd.h"
 #include "reload.h"
@@ -41,6 +42,7 @@ struct server {
     struct workers *workers;
     struct listener *listener;
     struct heartbeat *heartbeat; /* NULL: there could be none */
+    struct ledger *ledger;       /* NULL: jobs end with us */
     struct control *control;
     struct reload *reload;
     char *cache_dir;
@@ -92,12 +94,20 @@ static void on_accepted(void *context, int fd)
     control_accept(server->control, fd);
 }
 
+/* The socket that we open ourselves, over our end: not for a daemon that ends as it likes. */
+static bool is_kept(const struct server_options *options)
+{
+    return options->listen_fd < 0 && !options->idle_exit;
+}
+
 static void stop(struct server *server)
 {
     server->stopping = true;
     server->stop_by = clock_ns() + END_MS * CLOCK_MS;
     reload_stop(server->reload);
     sd_tell_stopping();
+    if (is_kept(server->options) && sd_keeps())
+        listen_leave(server->listener);
     listen_close(server->listener);
     server->listener = NULL;
     heartbeat_remove(server->heartbeat);
@@ -126,11 +136,30 @@ static void on_hangup(uv_signal_t *signal, int number)
         reload_request(server->reload);
 }
 
+/* That of the daemon before, in which trainers may wait already. */
+static struct listener *take_kept(const struct server_options *options)
+{
+    int fd = sd_take(SD_SOCKET);
+    if (fd < 0)
+        return NULL;
+    struct listener *listener = NULL;
+    if (is_kept(options))
+        listener = listen_adopt_kept(fd, options->socket_path);
+    else
+        close(fd);
+    if (!listener)
+        sd_forget(SD_SOCKET);
+    return listener;
+}
+
 static int open_socket(struct server *server, struct error *err)
 {
     const struct server_options *options = server->options;
     mode_t mode = options->user ? MODE_USER : MODE_SYSTEM;
-    return listen_open(options->socket_path, mode, &server->listener, err);
+    int rc = listen_open(options->socket_path, mode, &server->listener, err);
+    if (!rc && is_kept(options))
+        sd_keep(listen_fd(server->listener), SD_SOCKET);
+    return rc;
 }
 
 /* Who came in the last moment is served, and the socket that was shut is opened anew for others. */
@@ -214,6 +243,26 @@ static void start_heartbeat(struct server *server)
         log_warning("%s; dataloadctl status will know nothing should the daemon hang", err.text);
 }
 
+/* Where there is somebody who keeps it for the next daemon. */
+static void open_ledger(struct server *server)
+{
+    struct error err;
+    if (!sd_managed() || server->options->idle_exit)
+        return;
+    int fd = sd_take(SD_JOBS);
+    if (fd >= 0 && (server->ledger = ledger_adopt(fd, &err)))
+        return;
+    if (fd >= 0) {
+        log_warning("%s; it is not used", err.text);
+        sd_forget(SD_JOBS);
+    }
+    server->ledger = ledger_new(&err);
+    if (server->ledger)
+        sd_keep(ledger_fd(server->ledger), SD_JOBS);
+    else
+        log_warning("%s", err.text);
+}
+
 static void start_control(struct server *server)
 {
     const struct config *config = server->options->config;
@@ -230,6 +279,7 @@ static void start_control(struct server *server)
         cpus_text(cpus, server->worker_cpus, sizeof server->worker_cpus);
     server->gpus = gpus_new();
     start_heartbeat(server);
+    open_ledger(server);
     server->mailbox = mailbox_new(&server->loop);
     server->reload = reload_new(&server->loop, config);
     uint64_t client_memory =
@@ -257,6 +307,7 @@ static void start_control(struct server *server)
                                       .gpus = server->gpus,
                                       .metrics = config->metrics,
                                       .heartbeat = server->heartbeat,
+                                      .ledger = server->ledger,
                                       .reload = reload_request,
                                       .reload_context = server->reload};
     server->control = control_new(&control);
@@ -280,6 +331,7 @@ static void end_all(struct server *server)
     watch_free(server->watch);
     control_free(server->control);
     heartbeat_free(server->heartbeat);
+    ledger_free(server->ledger);
     mailbox_free(server->mailbox);
     listen_close(server->listener);
     uv_close((uv_handle_t *)&server->term, NULL);
@@ -314,19 +366,18 @@ int server_run(const struct server_options *options, struct error *err)
     signal(SIGPIPE, SIG_IGN);
     setenv("UV_THREADPOOL_SIZE", HELPERS, 0);
     hold_signals(SIG_BLOCK);
-    if (options->listen_fd >= 0) {
+    server.listener = take_kept(options);
+    if (options->listen_fd >= 0)
         server.listener = listen_adopt(options->listen_fd);
-    } else {
-        int rc = open_socket(&server, err);
-        if (rc)
-            return rc;
-    }
+    int rc = server.listener ? 0 : open_socket(&server, err);
+    if (rc)
+        return rc;
     uv_loop_init(&server.loop);
     server.cache_dir = config_cache_dir(options->config, options->user);
     start_signals(&server);
     hold_signals(SIG_UNBLOCK);
     start_control(&server);
-    int rc = listen_start(server.listener, &server.loop, on_accepted, &server, err);
+    rc = listen_start(server.listener, &server.loop, on_accepted, &server, err);
     if (rc == 0) {
         sd_tell_ready();
         server.watch = watch_new(&server.loop, server.control);

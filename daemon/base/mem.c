@@ -1,12 +1,18 @@
 #include "base/mem.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/log.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
+#endif
 
 static void *checked(void *memory, size_t size)
 {
@@ -62,6 +68,15 @@ char *mem_format(const char *format, ...)
  * setting one of the two stops it from finding out. */
 #define OWN_MAPPING (4 << 20)
 #define KEEP_MOST (64ULL << 20)
+
+int mem_file(const char *name)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(name, flags);
+    return fd;
+}
 
 /* A sanitizer's malloc leaves glibc's untouched: the first trims, from several threads at once,
  * would initialise it in a race. */

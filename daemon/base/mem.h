@@ -17,6 +17,8 @@ void *mem_lines(size_t size);               /* zeroed, from the begin of a cache
 void *mem_grow(void *old, size_t count, size_t size);
 char *mem_string(const char *text); /* NULL stays NULL */
 char *mem_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A memfd that may be sealed, close-on-exec and never executed; or -1 with errno. */
+int mem_file(const char *name);
 void mem_trim(void); /* gives free memory back to the system; any thread */
 /* Blocks up to `bytes` at the end of each heap stay when they are freed: memory that the system has
  * to give anew costs ten times what is copied into it. Before threads are started. */

@@ -154,6 +154,28 @@ static void read_badlist(struct control *control)
         log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED), "%s", err.text);
 }
 
+static const struct feed_spec *spec_of(void *context, const char *feed)
+{
+    const struct control *control = context;
+    int number = control_find_feed(control, feed);
+    return number < 0 ? NULL : control->options.feeds[number];
+}
+
+static void restore_jobs(struct control *control)
+{
+    struct ledger *ledger = control->options.ledger;
+    uint32_t gone = 0;
+    if (!ledger)
+        return;
+    uint32_t count = jobs_restore(control->jobs, ledger, spec_of, control, clock_ns(), &gone);
+    if (count)
+        log_notice("jobs of the daemon before: %u", count);
+    if (gone)
+        log_warning("jobs of the daemon before whose feeds are not configured any more, and that "
+                    "cannot go on: %u",
+                    gone);
+}
+
 static uint64_t make_instance(void)
 {
     uint64_t instance = 0;
@@ -187,6 +209,7 @@ struct control *control_new(const struct control_options *options)
     control->datasets = datasets_new(&datasets);
     for (uint32_t i = 0; i < options->nfeeds; i++)
         control_add_feed(control, options->feeds[i]);
+    restore_jobs(control);
     control->errands = errands_new(options->mailbox);
     control->pages = pages_new(control);
     control->http = http_new(options->loop, control->pages, &options->metrics);
@@ -270,6 +293,7 @@ void control_settled(struct control *control)
 void control_stop(struct control *control, void (*stopped)(void *context), void *context)
 {
     control->stopping = true;
+    jobs_let_be(control->jobs);
     uv_timer_stop(&control->tick);
     uv_timer_stop(&control->gpu_look);
     http_free(control->http);

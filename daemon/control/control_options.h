@@ -14,6 +14,7 @@
 #include "feed/workers.h"
 
 struct heartbeat;
+struct ledger;
 struct users;
 
 /* All borrowed; they outlive the control. */
@@ -44,6 +45,7 @@ struct control_options {
     void (*reload)(void *context); /* reads the configuration again; NULL = cannot */
     void *reload_context;
     struct heartbeat *heartbeat; /* NULL: no counters file is kept */
+    struct ledger *ledger;       /* NULL: jobs end with the daemon */
 };
 
 #endif

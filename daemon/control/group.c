@@ -187,26 +187,9 @@ void group_undo(struct group *group, struct feed *feed)
     feed_close(feed);
 }
 
-bool group_stream(struct group *group, struct feed *feed)
-{
-    group->opener = NULL;
-    group->feed = feed;
-    group->place = group->params.first;
-    if (group->state == GROUP_CLOSING) {
-        close_feed(group);
-        return false;
-    }
-    group->state = GROUP_STREAMING;
-    terms_renew(group);
-    jobs_served(group->job, group->params.rank);
-    autoscale_welcome(group->control->autoscale);
-    feed_start(feed);
-    return true;
-}
-
 /* Of the first batch that the member has not released in this pass; where others have passed a
  * laggard by, it is their place that counts. */
-static struct job_place stands_at(const struct session *session)
+static struct feed_place stands_at(const struct session *session)
 {
     const struct group *group = session->group;
     bool own = session->state == SESSION_STREAMING && !session->lagging;
@@ -218,14 +201,56 @@ static struct job_place stands_at(const struct session *session)
     }
     if (least.step >= feed_steps(group->feed, least.epoch))
         least = (struct feed_place){least.epoch + 1, 0};
-    return (struct job_place){least.epoch, least.step};
+    return least;
+}
+
+static void note(struct group *group, struct feed_place at)
+{
+    if (at.epoch == group->noted.epoch && at.step == group->noted.step)
+        return;
+    group->noted = at;
+    jobs_stands(group->control->jobs, group->job, group->params.rank,
+                (struct job_place){at.epoch, at.step});
+}
+
+void group_note(struct group *group)
+{
+    const struct session *s = group->members;
+    if (group->state != GROUP_STREAMING || !s)
+        return;
+    struct feed_place least = stands_at(s);
+    while ((s = s->fellow)) {
+        struct feed_place at = stands_at(s);
+        if (group_before(at, least))
+            least = at;
+    }
+    note(group, least);
+}
+
+bool group_stream(struct group *group, struct feed *feed)
+{
+    group->opener = NULL;
+    group->feed = feed;
+    group->place = group->params.first;
+    if (group->state == GROUP_CLOSING) {
+        close_feed(group);
+        return false;
+    }
+    group->state = GROUP_STREAMING;
+    terms_renew(group);
+    group->noted = group_current(group);
+    jobs_served(group->control->jobs, group->job, group->params.rank,
+                (struct job_place){group->noted.epoch, group->noted.step},
+                feed_steps(feed, group->job->start.epoch + 1) == 0);
+    autoscale_welcome(group->control->autoscale);
+    feed_start(feed);
+    return true;
 }
 
 static void end(struct group *group, struct session *session)
 {
     if (group->feed)
-        jobs_stands(group->job, group->params.rank, stands_at(session),
-                    feed_steps(group->feed, group->job->start.epoch + 1) == 0);
+        note(group, stands_at(session));
     jobs_release(group->control->jobs, group->job, group->params.rank, clock_ns());
     group->job = NULL;
     group->state = GROUP_CLOSING;

@@ -47,6 +47,7 @@ struct group {
     struct feed *feed;       /* STREAMING, CLOSING */
     struct refusal stop;     /* why no batch will follow; code 0: there are more */
     struct feed_place place; /* current: after the last that any member has taken */
+    struct feed_place noted; /* after the last that all have released, as the job knows it */
     struct lag lag;
     struct pace_stream pace;
     struct account shared_out;
@@ -77,6 +78,8 @@ bool group_stream(struct group *group, struct feed *feed);
 /* The attaching member comes back for the batch of this place: what it lacks from there on, and is
  * here, waits for it. */
 void group_expect(struct session *session, struct feed_place place);
+/* Tells the job what all members have released, in this pass. */
+void group_note(struct group *group);
 /* GPUs that no member uses get no batches any more; not while one is on its way to its own. */
 void group_close_ports(struct group *group);
 /* Once a second: how many there are, for those who come back after our end to wait for. */

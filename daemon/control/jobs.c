@@ -6,16 +6,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "control/jobs_parts.h"
+#include "control/ledger.h"
 #include "feed/spec.h"
 #include "store/dataset.h"
 
 #define LINGERING_MAX 1024 /* jobs without clients; the longest without goes first */
-
-struct jobs {
-    struct job *first;
-    uint64_t made; /* ever */
-    uint64_t linger_ns;
-};
 
 struct jobs *jobs_new(uint64_t linger_ns)
 {
@@ -47,6 +43,7 @@ void jobs_free(struct jobs *jobs)
 
 static void remove_job(struct jobs *jobs, struct job *job)
 {
+    jobs_forget(jobs, job);
     struct job **at = &jobs->first;
     while (*at != job)
         at = &(*at)->next;
@@ -211,7 +208,7 @@ static int choose_rank(const struct job *job, const struct job_want *want, uint6
     return claim && !job->shared ? refuse_taken(job, claim, now, refusal) : 0;
 }
 
-static void add_claim(struct job *job, uint32_t rank, pid_t pid, uint64_t now)
+static void add_claim(struct jobs *jobs, struct job *job, uint32_t rank, pid_t pid, uint64_t now)
 {
     struct job_rank *claim = find_rank(job, rank);
     if (!claim) {
@@ -220,11 +217,13 @@ static void add_claim(struct job *job, uint32_t rank, pid_t pid, uint64_t now)
         *claim = (struct job_rank){.rank = rank};
     }
     claim->claimed = true;
-    claim->left = false;
+    claim->left = claim->awaited = false;
     claim->pid = pid;
     claim->since = now;
     job->nclaims++;
     job->empty_since = 0;
+    ledger_set_vacant(jobs->ledger, claim->kept, 0, false);
+    ledger_set_empty(jobs->ledger, job->kept, 0);
 }
 
 static bool before(struct job_place a, struct job_place b)
@@ -232,9 +231,8 @@ static bool before(struct job_place a, struct job_place b)
     return a.epoch != b.epoch ? a.epoch < b.epoch : a.step < b.step;
 }
 
-/* Nobody is left: all go on after what every rank has released. A rank that was never served has
- * released nothing. */
-static void begin_after_released(struct job *job)
+/* The place after what every rank has released. One that was never served has released nothing. */
+static struct job_place released(const struct job *job)
 {
     struct job_place least = {job->start.epoch, 0};
     bool found = false;
@@ -245,10 +243,31 @@ static void begin_after_released(struct job *job)
         least = rank->place;
         found = true;
     }
-    uint64_t origin = least.epoch == job->start.epoch ? job->start.position : 0;
-    job->start.epoch = least.epoch;
-    job->start.position = origin + least.step * job->world * job->batch;
-    job->follows = true;
+    return least;
+}
+
+static bool awaits_any(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->nranks; i++)
+        if (job->ranks[i].awaited)
+            return true;
+    return false;
+}
+
+/* Nobody is there: all go on from one place. Its start stays where it is as long as trainers may
+ * come back that know it. */
+static void begin_after_released(struct jobs *jobs, struct job *job)
+{
+    struct job_place place = released(job);
+    if (awaits_any(job)) {
+        for (uint32_t i = 0; i < job->nranks; i++)
+            jobs_stands(jobs, job, job->ranks[i].rank, place);
+        return;
+    }
+    uint64_t origin = place.epoch == job->start.epoch ? job->start.position : 0;
+    job->start.epoch = place.epoch;
+    job->start.position = origin + place.step * job->world * job->batch;
+    job->follows = job->moved = true;
     job->nranks = 0;
 }
 
@@ -310,10 +329,10 @@ int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, str
         made->next = jobs->first;
         jobs->first = made;
     } else if (job->empty_since && want->last) {
-        begin_after_released(job);
+        begin_after_released(jobs, job);
     }
     if (!find_claim(job, *rank))
-        add_claim(job, *rank, want->pid, now);
+        add_claim(jobs, job, *rank, want->pid, now);
     *out = job;
     return 0;
 }
@@ -338,11 +357,13 @@ void jobs_release(struct jobs *jobs, struct job *job, uint32_t rank, uint64_t no
     struct job_rank *claim = find_rank(job, rank);
     claim->claimed = false;
     claim->since = now;
+    ledger_set_vacant(jobs->ledger, claim->kept, now, claim->left);
     if (!claim->served)
         *claim = job->ranks[--job->nranks];
     if (--job->nclaims)
         return;
     job->empty_since = now;
+    ledger_set_empty(jobs->ledger, job->kept, now);
     if (!job->begun || job->probe || job->ended)
         remove_job(jobs, job);
     else
@@ -354,17 +375,21 @@ void jobs_left(struct job *job, uint32_t rank)
     find_rank(job, rank)->left = true;
 }
 
-void jobs_served(struct job *job, uint32_t rank)
+void jobs_served(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place,
+                 bool rowless)
 {
-    find_rank(job, rank)->served = true;
-    job->begun = true;
+    struct job_rank *found = find_rank(job, rank);
+    job->begun = found->served = true;
+    found->rowless = rowless;
+    found->place = place;
+    jobs_keep(jobs, job, found);
 }
 
-void jobs_stands(struct job *job, uint32_t rank, struct job_place place, bool rowless)
+void jobs_stands(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place)
 {
     struct job_rank *found = find_rank(job, rank);
     found->place = place;
-    found->rowless = rowless;
+    ledger_set_place(jobs->ledger, found->kept, place.epoch, place.step);
 }
 
 bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place)
@@ -386,6 +411,7 @@ uint32_t jobs_end(struct jobs *jobs, bool (*which)(void *context, const struct j
             continue;
         count++;
         job->ended = true;
+        jobs_forget(jobs, job);
         if (!job->nclaims)
             remove_job(jobs, job);
     }

@@ -1,8 +1,8 @@
 /* Jobs and the ranks claimed in them. A job is known by (user, feed, name, probe); a shared one, a
  * group of a mirror feed, by (feed, name), and each rank of it may be had by many. Its first attach
  * fixes world, batch, seed and start; later ones are compared with it. After its last client it is
- * kept for a while, for reconnects and `resume: last` only. Loop thread; no clock and no I/O of its
- * own. */
+ * kept for a while, for reconnects and `resume: last` only; with a ledger over the daemon's end,
+ * too. Loop thread; no clock and no I/O of its own. */
 #ifndef JOBS_H
 #define JOBS_H
 
@@ -10,18 +10,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "control/job_want.h"
 #include "control/refusal.h"
-#include "control/token.h"
 #include "proto/limits.h"
 
 struct jobs;
 struct dataset;
-struct feed_spec;
-
-struct job_start { /* where every rank of the job begins */
-    uint64_t epoch;
-    uint64_t position;
-};
+struct ledger;
 
 struct job_place { /* of a batch; steps of the start's epoch count from its position */
     uint64_t epoch, step;
@@ -33,9 +28,11 @@ struct job_rank {
     bool claimed, served;
     bool rowless; /* has no row in any whole epoch: holds nobody back */
     bool left;    /* it has detached: is not missed before the others go on */
+    bool awaited; /* it was claimed when the daemon before ended: may come back by itself */
     pid_t pid;
+    uint32_t kept;          /* its entry of the ledger */
     uint64_t since;         /* ns: claimed or vacant */
-    struct job_place place; /* served: after all that it had released when it was given back */
+    struct job_place place; /* served: after all that it has released */
 };
 
 struct job {
@@ -58,31 +55,10 @@ struct job {
     bool rebuilt;         /* from a reconnect: which ranks it has served is not known */
     bool ended;           /* nobody finds it any more; it goes with its last claim */
     bool follows;         /* it starts after what the ranks of its run before had released */
+    uint32_t kept;        /* its entry of the ledger, */
+    bool moved;           /* which has its start of before */
     uint64_t mix_checked; /* control/mix_watch.h: the last epoch looked at, + 1 */
     char *mix_note;       /* of it; NULL = well mixed */
-};
-
-struct job_optional {
-    bool given;
-    uint64_t value;
-};
-
-/* What an attach asks for. Numbers are within the limits of proto/limits.h. */
-struct job_want {
-    uid_t uid;
-    pid_t pid;
-    const struct feed_spec *spec;
-    const char *feed; /* its name */
-    const char *name;
-    bool probe, shared;
-    struct job_optional rank, world, batch, seed, epoch;
-    uint32_t feed_batch; /* of the feed, for a new job; 0 = none */
-    uint64_t feed_seed;
-    const struct job_start *resume; /* a reconnect: of its first attach; else NULL */
-    const char *resume_plan;        /* its plan id; NULL or "" = not said */
-    const struct token *token;      /* before seed and epoch; NULL = none */
-    bool last;                      /* go on after what was released */
-    bool running_only;              /* no new job is let in */
 };
 
 struct jobs *jobs_new(uint64_t linger_ns);
@@ -99,11 +75,11 @@ void jobs_left(struct job *job, uint32_t rank);
 /* Gives a rank back. A job that never served anybody, or a
  * probe's, ends with its last claim. */
 void jobs_release(struct jobs *jobs, struct job *job, uint32_t rank, uint64_t now);
-/* The claimed rank is being served. */
-void jobs_served(struct job *job, uint32_t rank);
-/* Where a rank that was served stands, for whoever takes it next: place of the first batch that it
- * has not released. */
-void jobs_stands(struct job *job, uint32_t rank, struct job_place place, bool rowless);
+/* The claimed rank is being served, from this place on. */
+void jobs_served(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place,
+                 bool rowless);
+/* Where it stands, for whoever takes it next: place of the first batch that it has not released. */
+void jobs_stands(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place);
 /* That place; false when the rank has not been served since the job's start. */
 bool jobs_stood(const struct job *job, uint32_t rank, struct job_place *place);
 /* Ends all jobs that `which` picks: those without clients at once, the others, which nobody can
@@ -115,5 +91,13 @@ void jobs_expire(struct jobs *jobs, uint64_t now);
 void jobs_set_linger(struct jobs *jobs, uint64_t linger_ns);
 const char *jobs_word(bool shared); /* what users call it: "job", "group" */
 const struct job *jobs_first(const struct jobs *jobs);
+
+/* Keeps jobs in the ledger from now on, and takes back those in it: how many. Those whose feed is
+ * gone go too. */
+uint32_t jobs_restore(struct jobs *jobs, struct ledger *ledger,
+                      const struct feed_spec *(*spec_of)(void *context, const char *feed),
+                      void *context, uint64_t now, uint32_t *gone);
+/* The daemon ends: what becomes of jobs now is not their end, and the ledger stays as it is. */
+void jobs_let_be(struct jobs *jobs);
 
 #endif

@@ -177,6 +177,29 @@ bool listen_path(const struct listener *listener, char path[DLP_SOCKET_PATH_MAX 
     return true;
 }
 
+struct listener *listen_adopt_kept(int fd, const char *path)
+{
+    struct stat st;
+    char bound[DLP_SOCKET_PATH_MAX + 1];
+    struct listener *listener = listen_adopt(fd);
+    if (listen_path(listener, bound) && strcmp(bound, path) == 0 && lstat(path, &st) == 0 &&
+        S_ISSOCK(st.st_mode))
+        return listener;
+    listen_close(listener);
+    return NULL;
+}
+
+void listen_leave(struct listener *listener)
+{
+    free(listener->path);
+    listener->path = NULL;
+}
+
+int listen_fd(const struct listener *listener)
+{
+    return listener->fd;
+}
+
 /* No descriptor is left: the peer in front would stay in the queue and wake us for ever. */
 static void turn_away(struct listener *listener)
 {

@@ -19,6 +19,13 @@ struct listener;
 int listen_open(const char *path, mode_t mode, struct listener **out, struct error *err);
 /* Takes over a listening socket that the service manager has opened; its file is not ours. */
 struct listener *listen_adopt(int fd);
+/* The same of one of a daemon before, which has opened it at this path. NULL: the path does not
+ * lead to it any more, and it is closed. As long as it listens nobody else can have bound the path.
+ */
+struct listener *listen_adopt_kept(int fd, const char *path);
+/* Its file stays when it is closed: the service manager keeps the socket for the next start. */
+void listen_leave(struct listener *listener);
+int listen_fd(const struct listener *listener);
 
 /* Path of the socket, also of one that the service manager has opened; false: it has none. */
 bool listen_path(const struct listener *listener, char path[DLP_SOCKET_PATH_MAX + 1]);

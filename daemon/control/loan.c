@@ -65,6 +65,7 @@ void loan_look(struct group *group)
         else if (use == REPLAY_LETS_GO)
             let_go(group, it);
     }
+    group_note(group);
 }
 
 /* What is before the places of all is nobody's any more. */

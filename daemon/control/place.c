@@ -88,13 +88,21 @@ static int check_plan(const struct place *place, struct job *job, const struct f
 {
     struct plan_settings settings = {
         .seed = job->seed, .shuffle = spec->shuffle, .lanes = spec->lanes};
-    plan_id(dataset_fingerprint(job->dataset), &settings, tail_name(spec->tail), job->plan_id);
-    if (!place->plan_id[0] || strcmp(place->plan_id, job->plan_id) == 0)
-        return 0;
-    return refuse(refusal, DLP_ERROR_RESUME,
-                  "the client's plan is %s, that of feed %s is now %s: data, seed, shuffle, "
-                  "lanes or tail have changed",
-                  place->plan_id, spec->name, job->plan_id);
+    char plan[17];
+    plan_id(dataset_fingerprint(job->dataset), &settings, tail_name(spec->tail), plan);
+    if (place->plan_id[0] && strcmp(place->plan_id, plan) != 0)
+        return refuse(refusal, DLP_ERROR_RESUME,
+                      "the client's plan is %s, that of feed %s is now %s: data, seed, shuffle, "
+                      "lanes or tail have changed",
+                      place->plan_id, spec->name, plan);
+    if (job->plan_id[0] && strcmp(job->plan_id, plan) != 0) /* the daemon was started anew */
+        return refuse(refusal, DLP_ERROR_RESUME,
+                      "%s %s of feed %s had plan %s before the daemon was started anew, and it is "
+                      "now %s: data, seed, shuffle, lanes or tail have changed; attach without "
+                      "resume to begin anew",
+                      jobs_word(job->shared), job->name, spec->name, job->plan_id, plan);
+    strcpy(job->plan_id, plan);
+    return 0;
 }
 
 /* A token of the job's start, or of a step of it for a rank that has left the running job. */

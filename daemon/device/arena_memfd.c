@@ -14,10 +14,6 @@
 #include "base/system.h"
 #include "device/arena.h"
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
-#endif
-
 #define MB 1e6
 
 struct arena {
@@ -43,18 +39,9 @@ static int check_room(uint64_t bytes, struct error *err)
                      (double)bytes / MB, bytes, (double)room / MB);
 }
 
-static int make_file(void)
-{
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create("dataloadd-arena", flags | MFD_NOEXEC_SEAL);
-    if (fd < 0 && errno == EINVAL)
-        fd = memfd_create("dataloadd-arena", flags);
-    return fd;
-}
-
 static int make_mapping(struct arena *arena, struct error *err)
 {
-    arena->fd = make_file();
+    arena->fd = mem_file("dataloadd-arena");
     if (arena->fd < 0)
         return error_set(err, -errno, "cannot make shared memory: %s", strerror(errno));
     if (ftruncate(arena->fd, (off_t)arena->bytes) < 0)

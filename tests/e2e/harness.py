@@ -251,11 +251,11 @@ class Case(unittest.TestCase):
         path.write_text(json.dumps(top, indent=1))  # JSON is YAML
         return path
 
-    def start_daemon(self, env=None, preexec_fn=None, wait=True, arguments=(), prefix=()):
+    def start_daemon(self, env=None, preexec_fn=None, wait=True, arguments=(), prefix=(), pass_fds=()):
         log = open(self.folder / "daemon.log", "a", encoding="utf-8")
         self.daemon = subprocess.Popen(
             [*map(str, prefix), str(DAEMON), "--user", "--socket", str(self.socket), "--config", str(self.folder / "dataloadd.yaml"), *arguments],
-            stdin=subprocess.DEVNULL, stderr=log, stdout=log, env=with_device(env, self.standin), preexec_fn=preexec_fn)
+            stdin=subprocess.DEVNULL, stderr=log, stdout=log, env=with_device(env, self.standin), preexec_fn=preexec_fn, pass_fds=pass_fds)
         log.close()
         self.daemons.append(self.daemon)
         if wait:

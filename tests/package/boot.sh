@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The service as it is used: a Debian 12 of its own is booted (systemd-nspawn), and in there the package is installed,
-# serves whoever is in its group, is restarted, killed and upgraded under a running trainer, removed and purged.
+# serves whoever is in its group, is restarted, killed and upgraded under running trainers, removed and purged.
 # Needs root, a mirror for debootstrap, and packages built before (BUILD/*.deb, see packages.sh).
 #   tests/package/boot.sh DEB_FOLDER [BASE]      BASE: a minimal system, made where it is not there, and left as it is
 set -euo pipefail
@@ -21,7 +21,7 @@ cp /etc/resolv.conf "$root/etc/"
 cp -n /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 rm -rf "$root/debs"
 mkdir "$root/debs"
-cp "$debs"/*.deb tests/package/in_boot.sh "$root/debs/"
+cp "$debs"/*.deb tests/package/in_boot.sh tests/package/restarts.py "$root/debs/"
 # What the packages depend on comes before the boot, so that the booted system needs no network.
 # shellcheck disable=SC2016
 chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive bash -c '
@@ -40,7 +40,7 @@ ExecStopPost=/bin/systemctl --no-block poweroff
 UNIT
 mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
 ln -sf ../in-boot.service "$root/etc/systemd/system/multi-user.target.wants/in-boot.service"
-timeout -k 10 300 systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --private-network --boot \
+timeout -k 10 400 systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --private-network --boot \
     </dev/null >"$work/console" 2>&1 || { tail -n 30 "$work/console"; }
 cat "$root/debs/said"
 grep -q '^all is as it should be$' "$root/debs/said"

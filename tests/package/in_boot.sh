@@ -113,6 +113,38 @@ goes_on "upgraded"
 pkill -f train.py
 wait || true
 grep -v Terminated /tmp/trainer.log && { cat /tmp/trainer.log; fail "the trainer has complained"; }
+python3 -B /debs/restarts.py alice 20 || fail "restarts under four trainers"
+
+# A service that opens its socket itself.
+cat >/etc/systemd/system/own.service <<'UNIT'
+[Service]
+Type=notify
+ExecStart=/usr/bin/dataloadd --config /etc/dataloadd/dataloadd.yaml --socket /run/own/control.sock
+FileDescriptorStoreMax=4
+RuntimeDirectory=own
+RuntimeDirectoryPreserve=restart
+UNIT
+systemctl start own
+until_true 5 bash -c "systemctl show -p NFileDescriptorStore own | grep -qx NFileDescriptorStore=3"
+connects() {
+    python3 -c '
+import socket, sys, time
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.connect("/run/own/control.sock")
+    time.sleep(0.002)'
+}
+connects &
+for _ in 1 2 3; do
+    systemctl restart own || fail "restart of a service with its own socket"
+    sleep 0.5
+done
+wait $! || fail "a connection was refused while a service with its own socket was restarted"
+[ "$(systemctl show --value -p NFileDescriptorStore own)" = 2 ] || fail "what is kept: $(systemctl show -p NFileDescriptorStore own)"
+systemctl stop own
+[ ! -e /run/own/control.sock ] || fail "the socket is there after the service was stopped"
+echo "a socket of its own is kept over restarts, and goes with a stop"
 
 cp /etc/dataloadd/dataloadd.yaml /tmp/good.yaml
 echo "feedz: []" >>/etc/dataloadd/dataloadd.yaml

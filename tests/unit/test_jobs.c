@@ -141,7 +141,7 @@ START_TEST(a_group_is_for_all_users)
     expect(ranked_member, DLP_ERROR_MISMATCH, "world 3", "running group j");
     ck_assert_int_eq(claim(want(4)), 0); /* a job of that name is something else */
     ck_assert_ptr_ne(job, group);
-    jobs_served(group, 1);
+    jobs_served(jobs, group, 1, (struct job_place){0}, false);
     jobs_release(jobs, group, 1, T0);
     ck_assert_uint_eq(group->nclaims, 0);
 }
@@ -216,8 +216,8 @@ static void left_job(void)
     w.epoch = some(2);
     ck_assert_int_eq(claim(w), 0);
     ck_assert(!jobs_stood(job, 0, &stood));
-    jobs_served(job, 0);
-    jobs_stands(job, 0, (struct job_place){2, 7}, false);
+    jobs_served(jobs, job, 0, (struct job_place){0}, false);
+    jobs_stands(jobs, job, 0, (struct job_place){2, 7});
     strcpy(job->plan_id, "0123456789abcdef");
     jobs_release(jobs, job, 0, T0);
 }
@@ -293,7 +293,7 @@ START_TEST(unserved_and_probing_jobs_do_not_linger)
     struct job_want w = want(1);
     w.probe = true;
     ck_assert_int_eq(claim(w), 0);
-    jobs_served(job, 0);
+    jobs_served(jobs, job, 0, (struct job_place){0}, false);
     jobs_release(jobs, job, 0, T0);
     ck_assert_ptr_null(jobs_first(jobs));
 }
@@ -307,7 +307,7 @@ START_TEST(lingering_jobs_are_bounded)
         struct job_want w = want(1);
         w.name = name;
         ck_assert_int_eq(claim_at(&w, T0 + i), 0);
-        jobs_served(job, 0);
+        jobs_served(jobs, job, 0, (struct job_place){0}, false);
         jobs_release(jobs, job, 0, T0 + i);
     }
     unsigned count = 0;
@@ -321,8 +321,8 @@ START_TEST(served_ranks_are_told_apart)
 {
     ck_assert_int_eq(claim(ranked(1, 65535, 65536)), 0);
     ck_assert_int_eq(claim(ranked(1, 0, 65536)), 0);
-    jobs_served(job, 65535);
-    jobs_stands(job, 65535, (struct job_place){3, 4}, false);
+    jobs_served(jobs, job, 65535, (struct job_place){0}, false);
+    jobs_stands(jobs, job, 65535, (struct job_place){3, 4});
     ck_assert(!jobs_stood(job, 65534, &stood));
     ck_assert(!jobs_stood(job, 0, &stood));
     ck_assert(jobs_stood(job, 65535, &stood));
@@ -371,8 +371,8 @@ static void two_left(struct job_place first, struct job_place second)
         w.batch = some(10);
         w.token = &token;
         ck_assert_int_eq(claim(w), 0);
-        jobs_served(job, r);
-        jobs_stands(job, r, places[r], false);
+        jobs_served(jobs, job, r, (struct job_place){0}, false);
+        jobs_stands(jobs, job, r, places[r]);
     }
     jobs_release(jobs, job, 0, T0);
     jobs_release(jobs, job, 1, T0);
@@ -425,8 +425,8 @@ START_TEST(a_rank_never_served_has_released_nothing)
 {
     struct job_want w = ranked(1, 1, 2);
     ck_assert_int_eq(claim(w), 0);
-    jobs_served(job, 1);
-    jobs_stands(job, 1, (struct job_place){0, 5}, false);
+    jobs_served(jobs, job, 1, (struct job_place){0}, false);
+    jobs_stands(jobs, job, 1, (struct job_place){0, 5});
     jobs_release(jobs, job, 1, T0);
     ck_assert_int_eq(claim_last(1, T0), 0);
     ck_assert_uint_eq(job->start.epoch, 0);
@@ -444,8 +444,8 @@ START_TEST(last_of_a_running_job_is_the_ranks_own)
     ck_assert_int_eq(claim(w), 0);
     ck_assert(!jobs_stood(job, 1, &stood));
     ck_assert_int_eq(claim_last(1, T0), 0);
-    jobs_served(job, 1);
-    jobs_stands(job, 1, (struct job_place){2, 4}, false);
+    jobs_served(jobs, job, 1, (struct job_place){0}, false);
+    jobs_stands(jobs, job, 1, (struct job_place){2, 4});
     jobs_release(jobs, job, 1, T0);
     ck_assert_int_eq(claim_last(1, T0 + 2 * LINGER), 0);
     ck_assert_uint_eq(job->start.position, 100);
@@ -483,7 +483,7 @@ START_TEST(an_ended_job_goes_with_its_last_claim)
 {
     ck_assert_int_eq(claim(ranked(1, 0, 2)), 0);
     struct job *old = job;
-    jobs_served(old, 0);
+    jobs_served(jobs, old, 0, (struct job_place){0}, false);
     ck_assert_uint_eq(jobs_end(jobs, is_named, "another"), 0);
     ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 1);
     ck_assert_uint_eq(jobs_end(jobs, is_named, "j"), 0);
@@ -512,7 +512,7 @@ START_TEST(a_job_keeps_its_spec)
     ck_assert_int_eq(claim(w), 0);
     w.spec = &changed;
     ck_assert_ptr_eq(jobs_spec(jobs, &w), &old);
-    jobs_served(job, 0);
+    jobs_served(jobs, job, 0, (struct job_place){0}, false);
     jobs_release(jobs, job, 0, T0);
     ck_assert_ptr_null(jobs_spec(jobs, &w)); /* it would begin anew */
     w.last = true;
@@ -544,7 +544,7 @@ START_TEST(while_draining_only_running_jobs_are_joined)
     struct job_start start = {0, 0};
     ck_assert_int_eq(claim(ranked(1, 0, 2)), 0);
     struct job *old = job;
-    jobs_served(old, 0);
+    jobs_served(jobs, old, 0, (struct job_place){0}, false);
     ck_assert_int_eq(claim_while_draining("j", false, NULL), 0);
     jobs_release(jobs, old, 1, T0);
     ck_assert_int_eq(claim_while_draining("k", false, NULL), DLP_ERROR_DRAINING);
