@@ -7,6 +7,7 @@
 /* clang-format off */
 #define LOG_IDS(X) \
     X(STARTED,        "e46875b1d77a4c078e80e39722ed25b5") \
+    X(RESTORED,       "99c3b92be581439ca1233b87eca0bcc7") \
     X(STOPPING,       "54dfa9e697a5405397e5b4c14aef4c19") \
     X(FORCED_END,     "3b54f29ec32d4b668696ae318797e49d") \
     X(START_FAILED,   "2cb351a093b5465bbe26f57f7ac2f5c0") \

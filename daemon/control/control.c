@@ -169,11 +169,12 @@ static void restore_jobs(struct control *control)
         return;
     uint32_t count = jobs_restore(control->jobs, ledger, spec_of, control, clock_ns(), &gone);
     if (count)
-        log_notice("jobs of the daemon before: %u", count);
+        log_event(LOG_NOTICE, log_about(LOG_RESTORED), "jobs of the daemon before: %u", count);
     if (gone)
-        log_warning("jobs of the daemon before whose feeds are not configured any more, and that "
-                    "cannot go on: %u",
-                    gone);
+        log_event(LOG_WARNING, log_about(LOG_RESTORED),
+                  "jobs of the daemon before whose feeds are not configured any more, and that "
+                  "cannot go on: %u",
+                  gone);
 }
 
 static uint64_t make_instance(void)

@@ -33,6 +33,15 @@ pid() {
     systemctl show --value -p MainPID dataloadd
 }
 
+# hung: what is seen of a daemon that does not answer.
+hung() {
+    kill -STOP "$(pid)"
+    as alice dataloadctl status >/tmp/hung 2>&1 || true
+    kill -CONT "$(pid)"
+    grep -q 'does not answer' /tmp/hung && grep -q 'sample' /tmp/hung || { cat /tmp/hung; fail "nothing is seen of a daemon that hangs"; }
+    echo "hung: $(head -n 1 /tmp/hung)"
+}
+
 # goes_on WHAT: the trainer has taken more batches than before.
 goes_on() {
     local before
@@ -100,6 +109,7 @@ as alice python3 /tmp/train.py >/tmp/trainer.log 2>&1 &
 until_true 20 test -s /tmp/steps
 goes_on "serving"
 logs
+hung
 systemctl restart dataloadd || fail "restart"
 goes_on "restarted"
 former=$(pid)
