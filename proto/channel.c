@@ -177,7 +177,8 @@ int dlp_channel_flush(struct dlp_channel *channel)
 {
     while (channel->first) {
         ssize_t sent = send_some(channel->fd, channel->first);
-        if (sent == -EAGAIN)
+        /* Descriptors on their way are limited for all processes of a user together. */
+        if (sent == -EAGAIN || sent == -ETOOMANYREFS)
             return 0;
         if (sent < 0)
             return sent == -ECONNRESET ? -EPIPE : (int)sent;
