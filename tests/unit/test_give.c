@@ -1,0 +1,596 @@
+/* A feed of the client's own: what the daemon is given, in which portions, and again after a
+ * restart. */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/dataload.h"
+#include "fake_daemon.h"
+#include "proto/errors.h"
+#include "proto/frames.h"
+#include "scratch.h"
+
+#define RECIPE "{name: own, batch: 4}"
+#define SHARDS_MAX 300
+
+static struct fake fake;
+static struct scratch scratch;
+static dataload *handle;
+static dataload_options options;
+static char *shards[SHARDS_MAX];
+static uint32_t nshards;
+
+static void setup(void)
+{
+    fake_init(&fake);
+    options = (dataload_options)DATALOAD_OPTIONS_INIT;
+    options.socket = fake.path;
+    options.recipe = RECIPE;
+    scratch_make(&scratch);
+    ck_assert_int_eq(chdir(scratch.path), 0);
+}
+
+static void teardown(void)
+{
+    if (fake.script)
+        fake_done(&fake);
+    for (uint32_t i = 0; i < nshards; i++)
+        free(shards[i]);
+    nshards = 0;
+    scratch_remove(&scratch);
+}
+
+/* By relative paths; each has its number in it. */
+static void make_shards(uint32_t count, const char *folder)
+{
+    for (nshards = 0; nshards < count; nshards++) {
+        ck_assert(asprintf(&shards[nshards], "%s%u.tar", folder, nshards) > 0);
+        FILE *file = fopen(shards[nshards], "w");
+        fwrite(&nshards, sizeof nshards, 1, file);
+        fclose(file);
+    }
+    options.files = (const char *const *)shards;
+    options.nfiles = nshards;
+}
+
+static void attaches(void (*script)(struct fake *))
+{
+    fake_run(&fake, script);
+    int r = dataload_attach(NULL, &options, &handle);
+    ck_assert_msg(r == 0, "%s", dataload_error(handle));
+}
+
+static void fails(void (*script)(struct fake *), int code, const char *text)
+{
+    fake_run(&fake, script);
+    int r = dataload_attach(NULL, &options, &handle);
+    ck_assert_msg(r == code && strstr(dataload_error(handle), text), "%d: %s", r,
+                  dataload_error(handle));
+    dataload_detach(handle);
+}
+
+/* The next message has these shards: regular files, open for reading, with absolute names. */
+static uint32_t hear_portion(struct fake *f, uint32_t first)
+{
+    Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_GIVE_FILES);
+    NEED(f->nheard == env->give_files->n_names && f->nheard > 0);
+    for (uint32_t i = 0; i < f->nheard; i++) {
+        uint32_t value = 0;
+        NEED(read(f->heard[i], &value, sizeof value) == sizeof value && value == first + i);
+        NEED((fcntl(f->heard[i], F_GETFL) & O_ACCMODE) == O_RDONLY);
+        const char *name = env->give_files->names[i], *end = shards[first + i];
+        NEED(name[0] == '/' && strcmp(name + strlen(name) - strlen(end), end) == 0);
+    }
+    uint32_t count = (uint32_t)f->nheard;
+    dlp_frame_free(env);
+    return count;
+}
+
+static void hear_feed(struct fake *f)
+{
+    fake_hello(f);
+    Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_GIVE_FEED);
+    NEED(strcmp(env->give_feed->recipe, RECIPE) == 0 && env->give_feed->files == nshards);
+    dlp_frame_free(env);
+}
+
+static void hear_attach(struct fake *f)
+{
+    Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_ATTACH);
+    NEED(strcmp(env->attach->feed, FAKE_OWN) == 0);
+    dlp_frame_free(env);
+    fake_reply(f);
+}
+
+static void hear_beginning(struct fake *f)
+{
+    hear_feed(f);
+    fake_feed_named(f);
+}
+
+/* All shards, as many at a time at most, each portion answered so late. */
+static void hear_all(struct fake *f, uint32_t most, useconds_t late)
+{
+    hear_beginning(f);
+    for (uint32_t taken = 0; taken < nshards;) {
+        uint32_t count = hear_portion(f, taken);
+        NEED(count <= most);
+        usleep(late);
+        fake_files_taken(f, taken += count);
+    }
+    hear_attach(f);
+}
+
+static void script_70(struct fake *f)
+{
+    static const uint32_t portions[] = {DLP_FDS_MAX, DLP_FDS_MAX, 6};
+    uint32_t taken = 0;
+    hear_beginning(f);
+    for (int i = 0; i < 3; i++) {
+        NEED(hear_portion(f, taken) == portions[i]);
+        taken += portions[i];
+        usleep(20000); /* nothing more is sent before the answer */
+        struct pollfd more = {.fd = dlp_channel_fd(f->channel), .events = POLLIN};
+        NEED(poll(&more, 1, 0) == 0);
+        fake_files_taken(f, taken);
+    }
+    hear_attach(f);
+    fake_detached(f);
+}
+
+START_TEST(in_portions_each_awaited)
+{
+    make_shards(70, "");
+    attaches(script_70);
+    dataload_info info = {.size = sizeof info};
+    dataload_get_info(handle, &info);
+    ck_assert_str_eq(info.feed, FAKE_OWN);
+    dataload_detach(handle);
+}
+END_TEST
+
+/* Names of 12 x 250 bytes each: a message of 16 KiB takes five. */
+static void script_long_names(struct fake *f)
+{
+    hear_all(f, 5, 0);
+    fake_detached(f);
+}
+
+START_TEST(names_have_room_in_a_message)
+{
+    char folder[3200] = "";
+    for (int i = 0; i < 12; i++) {
+        size_t length = strlen(folder);
+        memset(folder + length, 'd', 249);
+        strcpy(folder + length + 249, "/");
+        ck_assert_int_eq(mkdir(folder, 0700), 0);
+    }
+    make_shards(12, folder);
+    attaches(script_long_names);
+    dataload_detach(handle);
+}
+END_TEST
+
+static void script_few(struct fake *f)
+{
+    hear_all(f, 4, 0);
+    fake_detached(f);
+}
+
+/* So many descriptors more may be opened; each of the others is in use. */
+static void leave_room(rlim_t room)
+{
+    struct rlimit limit;
+    int next = dup(0);
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t)next + room;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* The daemon is a process of its own, so that its descriptors do not count. */
+static void with_room(void (*script)(struct fake *), rlim_t room, int code, const char *text)
+{
+    make_shards(20, "");
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        script(&fake);
+        _exit(0);
+    }
+    fake_silence(&fake);
+    leave_room(room);
+    int r = dataload_attach(NULL, &options, &handle);
+    ck_assert_msg(r == code && strstr(dataload_error(handle), text), "%d: %s", r,
+                  dataload_error(handle));
+    dataload_detach(handle);
+    int status;
+    ck_assert_int_eq(waitpid(daemon, &status, 0), daemon);
+    ck_assert_int_eq(status, 0);
+    unlink(fake.path);
+}
+
+/* Three of the handle, and four shards, each twice. */
+START_TEST(fewer_at_a_time_where_few_files_may_be_open)
+{
+    with_room(script_few, 3 + 9, 0, "");
+}
+END_TEST
+
+static void script_named_only(struct fake *f)
+{
+    hear_beginning(f);
+    fake_heard_end(f);
+}
+
+START_TEST(not_even_one_descriptor)
+{
+    with_room(script_named_only, 3 + 1, -EMFILE,
+              "0.tar cannot be passed to dataloadd: Too many open files");
+}
+END_TEST
+
+static void script_old(struct fake *f)
+{
+    f->version = 1;
+    fake_hello(f);
+    fake_heard_end(f);
+}
+
+START_TEST(old_daemon)
+{
+    make_shards(1, "");
+    fails(script_old, -EOPNOTSUPP, "too old to be given a feed (it speaks version 1");
+}
+END_TEST
+
+static void script_refuses_feed(struct fake *f)
+{
+    hear_feed(f);
+    fake_error(f, f->id, DLP_ERROR_NOT_PERMITTED, "own_feeds: no");
+    fake_heard_end(f);
+}
+
+static void script_refuses_files(struct fake *f)
+{
+    hear_beginning(f);
+    hear_portion(f, 0);
+    fake_error(f, f->id, DLP_ERROR_TOO_MANY, "4096 files");
+    fake_heard_end(f);
+}
+
+START_TEST(refusals)
+{
+    make_shards(2, "");
+    fails(_i ? script_refuses_files : script_refuses_feed, _i ? -EUSERS : -EACCES,
+          _i ? "4096 files" : "own_feeds: no");
+}
+END_TEST
+
+static int descriptors(void)
+{
+    DIR *list = opendir("/proc/self/fd");
+    int count = 0;
+    while (readdir(list))
+        count++;
+    closedir(list);
+    return count;
+}
+
+static void script_never(struct fake *f)
+{
+    (void)f;
+}
+
+/* An attach that fails before it connects. */
+static void refused(const char *feed, const char *text)
+{
+    int before = descriptors();
+    int r = dataload_attach(feed, &options, &handle);
+    ck_assert_msg(r == -EINVAL && strstr(dataload_error(handle), text), "%d: %s", r,
+                  dataload_error(handle));
+    dataload_detach(handle);
+    ck_assert_int_eq(descriptors(), before);
+}
+
+START_TEST(options_that_make_no_sense)
+{
+    static char large[DLP_RECIPE_MAX + 2];
+    static const char *none[] = {NULL};
+    make_shards(2, "");
+    fake_run(&fake, script_never);
+    refused("a-feed", "with options.recipe it is NULL");
+    options.recipe = "";
+    refused(NULL, "1 to 12288 bytes are possible, these are 0");
+    options.recipe = memset(large, ' ', sizeof large - 1);
+    refused(NULL, "these are 12289");
+    options.recipe = RECIPE;
+    options.nfiles = 0;
+    refused(NULL, "1 to 65536 shards, not 0");
+    options.nfiles = 65537;
+    refused(NULL, "not 65537");
+    options.files = NULL;
+    options.nfiles = 1;
+    refused(NULL, "not 0");
+    options.files = none;
+    refused(NULL, "files[0]");
+    options.files = (const char *const *)shards;
+    options.recipe = NULL;
+    refused("a-feed", "without options.recipe");
+    options.files = NULL;
+    options.nfiles = 0;
+    refused(NULL, "feed: a name has");
+}
+END_TEST
+
+/* The daemon hears one portion, and then the end. */
+static void script_one_portion(struct fake *f)
+{
+    hear_beginning(f);
+    fake_files_taken(f, hear_portion(f, 0));
+    fake_heard_end(f);
+}
+
+static void removed(const char *path)
+{
+    unlink(path);
+}
+
+static void folder(const char *path)
+{
+    unlink(path);
+    mkdir(path, 0700);
+}
+
+/* To open one waits for a writer, but not us. */
+static void pipe_without_writer(const char *path)
+{
+    unlink(path);
+    mkfifo(path, 0600);
+}
+
+START_TEST(bad_shard)
+{
+    static const struct {
+        void (*make)(const char *path);
+        const char *text;
+    } kinds[] = {{removed, "cannot be opened: No such file or directory: it has to be there"},
+                 {folder, "is no regular file: a feed of one's own has tar shards"},
+                 {pipe_without_writer, "is no regular file"}};
+    char text[400];
+    make_shards(50, "");
+    kinds[_i].make("40.tar");
+    snprintf(text, sizeof text, "shard %s/40.tar %s", scratch.path, kinds[_i].text);
+    int before = descriptors();
+    fails(script_one_portion, -EIO, text);
+    fake_done(&fake);
+    ck_assert_int_eq(descriptors(), before - 1); /* it no longer listens */
+    fake.script = NULL;
+}
+END_TEST
+
+START_TEST(unreadable_shard)
+{
+    make_shards(50, "");
+    chmod("40.tar", 0);
+    chmod(scratch.path, 0755);
+    chmod(fake.path, 0666);
+    if (geteuid() == 0)
+        ck_assert_int_eq(seteuid(61001), 0);
+    fails(script_one_portion, -EIO, "40.tar cannot be opened: Permission denied: this user has to");
+    if (getuid() == 0)
+        ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
+/* The daemon dies after a batch and comes back. */
+static void die(struct fake *f)
+{
+    hear_all(f, DLP_FDS_MAX, 0);
+    fake_ready(f, 0, 1, 0, 0);
+    fake_heard(f, DLP__ENVELOPE__BODY_TAKE);
+    fake_silence(f);
+    fake_close(f);
+    fake_listen(f);
+}
+
+static void take(uint64_t step)
+{
+    dataload_batch *batch;
+    int r = dataload_next(handle, 60000, &batch);
+    ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
+    ck_assert_uint_eq(dataload_batch_step(batch), step);
+}
+
+static void script_restart(struct fake *f)
+{
+    die(f);
+    f->reply.step = 1;
+    hear_all(f, DLP_FDS_MAX, 0);
+    fake_ready(f, 0, 1, 0, 1);
+    fake_heard(f, DLP__ENVELOPE__BODY_TAKE);
+    fake_detached(f);
+}
+
+START_TEST(given_again_after_a_restart)
+{
+    make_shards(40, "");
+    attaches(script_restart);
+    ck_assert_int_eq(chdir("/"), 0);
+    options.recipe = NULL; /* and the list are the caller's no longer */
+    options.files = NULL;
+    take(0);
+    take(1);
+    dataload_detach(handle);
+}
+END_TEST
+
+/* Who polls dataload_fd is not held up: each call gives the next portion at most. */
+START_TEST(restart_under_a_poll_loop)
+{
+    dataload_batch *batch;
+    int r;
+    make_shards(100, "");
+    attaches(script_restart);
+    take(0);
+    while ((r = dataload_next(handle, 0, &batch)) == -ETIMEDOUT) {
+        struct pollfd ready = {.fd = dataload_fd(handle), .events = POLLIN};
+        ck_assert_int_eq(poll(&ready, 1, 60000), 1);
+    }
+    ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
+    dataload_detach(handle);
+}
+END_TEST
+
+static void script_comes_back(struct fake *f)
+{
+    die(f);
+    script_named_only(f);
+}
+
+static void replaced(const char *path)
+{
+    FILE *file = fopen("new", "w");
+    fputs("another one", file);
+    fclose(file);
+    rename("new", path);
+}
+
+static void touched(const char *path)
+{
+    utimensat(AT_FDCWD, path, NULL, 0);
+}
+
+START_TEST(changed_while_the_daemon_was_away)
+{
+    static const struct {
+        void (*change)(const char *path);
+        const char *text;
+    } kinds[] = {{replaced, "has changed since it was given (4 bytes, now 11); attach again"},
+                 {touched, "has changed since it was given"},
+                 {removed, "cannot be opened: No such file or directory"}};
+    dataload_batch *batch;
+    char text[400];
+    make_shards(3, "");
+    usleep(20000); /* of a file system's clock */
+    attaches(script_comes_back);
+    kinds[_i].change("1.tar");
+    take(0);
+    snprintf(text, sizeof text, "dataloadd has come back, but shard %s/1.tar %s", scratch.path,
+             kinds[_i].text);
+    int r = dataload_next(handle, 60000, &batch);
+    ck_assert_msg(r == -ESTALE && strstr(dataload_error(handle), text), "%d: %s", r,
+                  dataload_error(handle));
+    dataload_detach(handle);
+}
+END_TEST
+
+static void script_silent(struct fake *f)
+{
+    hear_beginning(f);
+    hear_portion(f, 0);
+    fake_heard_end(f);
+}
+
+START_TEST(no_answer)
+{
+    make_shards(2, "");
+    options.timeout_ms = 200;
+    fails(script_silent, -ETIMEDOUT, "attach to " FAKE_OWN ": no answer from dataloadd");
+}
+END_TEST
+
+/* Longer in all than the time-out, but never between two answers. */
+static void script_slow(struct fake *f)
+{
+    hear_all(f, DLP_FDS_MAX, 300000);
+    fake_detached(f);
+}
+
+static uint64_t told, told_of;
+
+static void progress(void *context, const char *text, uint64_t done, uint64_t total)
+{
+    (void)context;
+    ck_assert_str_eq(text, "giving shards");
+    told = done;
+    told_of = total;
+}
+
+START_TEST(time_out_counts_from_the_last_answer)
+{
+    make_shards(160, "");
+    options.timeout_ms = 1000;
+    options.progress = progress;
+    attaches(script_slow);
+    ck_assert_uint_eq(told, 128); /* after the first second */
+    ck_assert_uint_eq(told_of, 160);
+    dataload_detach(handle);
+}
+END_TEST
+
+static void script_wrong_count(struct fake *f)
+{
+    hear_beginning(f);
+    fake_files_taken(f, hear_portion(f, 0) + 1);
+    fake_heard_end(f);
+}
+
+static void script_named_twice(struct fake *f)
+{
+    hear_beginning(f);
+    hear_portion(f, 0);
+    fake_feed_named(f);
+    fake_heard_end(f);
+}
+
+static void script_taken_first(struct fake *f)
+{
+    hear_feed(f);
+    fake_files_taken(f, 2);
+    fake_heard_end(f);
+}
+
+START_TEST(hostile_daemon)
+{
+    static void (*const scripts[])(struct fake *) = {script_wrong_count, script_named_twice,
+                                                     script_taken_first};
+    make_shards(2, "");
+    fails(scripts[_i], -EPROTO, "broke the protocol: Give");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("give");
+    TCase *tcase = tcase_create("all");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, in_portions_each_awaited);
+    tcase_add_test(tcase, names_have_room_in_a_message);
+    tcase_add_test(tcase, fewer_at_a_time_where_few_files_may_be_open);
+    tcase_add_test(tcase, not_even_one_descriptor);
+    tcase_add_test(tcase, old_daemon);
+    tcase_add_loop_test(tcase, refusals, 0, 2);
+    tcase_add_test(tcase, options_that_make_no_sense);
+    tcase_add_loop_test(tcase, bad_shard, 0, 3);
+    tcase_add_test(tcase, unreadable_shard);
+    tcase_add_test(tcase, given_again_after_a_restart);
+    tcase_add_test(tcase, restart_under_a_poll_loop);
+    tcase_add_loop_test(tcase, changed_while_the_daemon_was_away, 0, 3);
+    tcase_add_test(tcase, no_answer);
+    tcase_add_test(tcase, time_out_counts_from_the_last_answer);
+    tcase_add_loop_test(tcase, hostile_daemon, 0, 3);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
