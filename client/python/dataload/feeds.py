@@ -6,7 +6,9 @@ import json
 import os
 from typing import Any, Iterable, Union
 
-__all__ = ["Feed", "configuration"]
+from .patterns import expand
+
+__all__ = ["Feed", "configuration", "gift"]
 
 # Of a feed; daemon/config_feed.c has the table that counts.
 KEYS = ("name", "source", "folder", "fields", "transform", "shuffle", "tail", "mean", "std", "lag", "lag_bound", "output", "batch", "lanes",
@@ -20,8 +22,13 @@ def _absolute(path: Union[str, os.PathLike]) -> str:
     return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
-def _paths(value) -> Union[str, list]:
-    return _absolute(value) if isinstance(value, (str, os.PathLike)) else [_absolute(path) for path in value]
+def _absolute_source(pattern: Union[str, os.PathLike]) -> str:
+    """Of tar files "a::b" is two paths."""
+    return "::".join(path and _absolute(path) for path in os.fspath(pattern).split("::"))
+
+
+def _paths(value, absolute) -> Union[str, list]:
+    return absolute(value) if isinstance(value, (str, os.PathLike)) else [absolute(path) for path in value]
 
 
 def _field(name: str, kind: str, given) -> dict:
@@ -55,7 +62,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 class Feed:
-    """A feed of a daemon of one's own.
+    """A feed of one's own: given to the daemon of the node, or, with spawn=True, served by a daemon of one's own.
 
     shards: tar files (path, glob, brace range, list), which the configuration calls source; or folder: an image folder.
     image, label: the part of a record that each is read from: a suffix, several, or a dict with the settings of the field; None
@@ -72,7 +79,7 @@ class Feed:
         settings.update(name=name, source=settings.get("source") or shards, folder=folder)
         for key in ("source", "folder", "exclude"):
             if settings.get(key) is not None:
-                settings[key] = _paths(settings[key])
+                settings[key] = _paths(settings[key], _absolute_source if key == "source" else _absolute)
         if (image, label) != (_IMAGE, _LABEL):
             if "fields" in settings:
                 raise TypeError("Feed(fields=...) gives all fields: leave image and label out, or give them only")
@@ -105,3 +112,19 @@ def configuration(feeds: Iterable[Feed]) -> str:
     if twice:
         raise ValueError(f'two feeds are named "{twice}": give each another name=')
     return json.dumps({"feeds": [feed.settings for feed in feeds]}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+_NOT_GIVEN = {
+    "folder": "it does not open files for its users: make shards of the folder (dataload-pack folder DIR SHARDS) and give shards=",
+    "exclude": "it does not open files for its users: make shards without these records",
+    "allow": "a feed of one's own is for its user alone: leave it out",
+}
+
+
+def gift(feed: Feed) -> tuple[str, list[str]]:
+    """What the daemon of the node is given of it: the recipe, and the shards, which the library opens."""
+    for key, why in _NOT_GIVEN.items():
+        if key in feed.settings:
+            raise TypeError(f"Feed({key}=...) cannot be given to the daemon of the node: {why}; or have a daemon of your own (spawn=True)")
+    settings = {key: value for key, value in feed.settings.items() if key != "source"}
+    return json.dumps(settings, sort_keys=True, ensure_ascii=False), expand(feed.settings["source"])
