@@ -16,6 +16,7 @@
 #define VERSION_WANTED 2U
 #define NAMES_BYTES (DLP_FRAME_TO_DAEMON_MAX - 1024U) /* of one message */
 #define NAME_OVERHEAD 8U                              /* bytes beside a name's own, at most */
+#define OPENING_NS (CLIENT_SECOND / 10) /* of slow storage fewer shards make a portion */
 
 struct given_file {
     char *path;
@@ -177,13 +178,20 @@ static int open_shard(struct dataload *handle, struct given_file *file)
     return -EIO;
 }
 
+/* What the daemon calls it: the end of a long path. */
+static char *name_of(const struct given_file *file)
+{
+    size_t size = strlen(file->path);
+    return file->path + (size > DLP_TEXT_MAX ? size - DLP_TEXT_MAX : 0);
+}
+
 /* Sends the names of the next shards with their descriptors. */
 static int send_files(struct dataload *handle, const int *fds, uint32_t count)
 {
     struct giving *giving = handle->giving;
     char *names[DLP_FDS_MAX];
     for (uint32_t i = 0; i < count; i++)
-        names[i] = giving->files[giving->taken + i].path;
+        names[i] = name_of(&giving->files[giving->taken + i]);
     Dlp__GiveFiles files = DLP__GIVE_FILES__INIT;
     files.names = names;
     files.n_names = count;
@@ -206,7 +214,7 @@ static uint32_t fitting(const struct giving *giving, uint32_t most)
     uint32_t count = 0;
     size_t bytes = 0;
     while (count < most && giving->taken + count < giving->nfiles) {
-        bytes += strlen(giving->files[giving->taken + count].path) + NAME_OVERHEAD;
+        bytes += strlen(name_of(&giving->files[giving->taken + count])) + NAME_OVERHEAD;
         if (bytes > NAMES_BYTES)
             break;
         count++;
@@ -220,13 +228,14 @@ static int try_portion(struct dataload *handle, uint32_t count)
     struct giving *giving = handle->giving;
     int fds[DLP_FDS_MAX], r = 0;
     uint32_t opened = 0;
-    while (opened < count && r >= 0) {
+    int64_t until = handle_now() + OPENING_NS;
+    while (opened < count && r >= 0 && (opened == 0 || handle_now() < until)) {
         r = open_shard(handle, &giving->files[giving->taken + opened]);
         if (r >= 0)
             fds[opened++] = r;
     }
     if (r >= 0)
-        r = send_files(handle, fds, count);
+        r = send_files(handle, fds, opened);
     while (opened)
         close(fds[--opened]);
     return r;
@@ -287,7 +296,7 @@ static bool take_name(struct dataload *handle, const char *name)
 
 void give_named(struct dataload *handle, const Dlp__GiveFeedReply *reply)
 {
-    bool good = reply->feed[0] == '~' && dlp_name_valid(reply->feed + 1);
+    bool good = reply->feed[0] == '~' && dlp_feed_name_valid(reply->feed);
     if (handle->giving->portion || !good)
         handle_protocol(handle, "GiveFeedReply: %s", good ? "was not asked for" : "it has no name");
     else if (!take_name(handle, reply->feed))
