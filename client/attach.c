@@ -219,7 +219,8 @@ static int check_name(struct dataload *handle, const char *what, const char *nam
 
 static int check_names(struct dataload *handle, const char *feed, const dataload_options *options)
 {
-    int r = options->recipe ? 0 : check_name(handle, "feed", feed ? feed : "");
+    bool fits = options->recipe || (feed && dlp_feed_name_valid(feed));
+    int r = fits ? 0 : check_name(handle, "feed", feed ? feed : "");
     if (r == 0 && options->job)
         r = check_name(handle, "job", options->job);
     if (r == 0 && options->group)

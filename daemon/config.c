@@ -119,6 +119,7 @@ static const struct config_key config_keys[] = {
     {"client_memory", config_yaml_size_auto, CONFIG(client_memory)},
     {"clients", config_yaml_u32, CONFIG(clients)},
     {"job_linger", config_yaml_u32, CONFIG(job_linger)},
+    {"own_feeds", parse_yes, CONFIG(own_feeds)},
     {"cache", parse_cache, 0},
     {"metrics", parse_metrics, CONFIG(metrics)},
     {"feeds", parse_feeds, 0},
@@ -162,6 +163,7 @@ int config_parse(const char *path, const char *text, size_t size, struct config 
     *config = (struct config){.path = mem_string(path),
                               .clients = DLP_CLIENTS_MAX,
                               .job_linger = 60,
+                              .own_feeds = true,
                               .cache_bytes = CACHE_BYTES_DEFAULT,
                               .cache_marks = true};
     rc = config_yaml_map(&yaml, yaml_document_get_root_node(&yaml.document), "the configuration",

@@ -20,6 +20,7 @@ struct config {
     uint64_t client_memory; /* bytes of one client; 0 = memory / 4 */
     unsigned clients;       /* most at once */
     unsigned job_linger;    /* seconds a job outlives its last client */
+    bool own_feeds;         /* users may give feeds of their own */
     char *cache_dir;        /* NULL = auto */
     uint64_t cache_bytes;
     bool cache_marks;            /* marks of JPEGs are kept there */

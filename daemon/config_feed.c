@@ -13,6 +13,7 @@
 #include "store/plan.h"
 
 #define LAG_BOUND_MAX 3600U
+#define FROM_MAX 64U
 
 static bool name_valid(const char *name)
 {
@@ -63,6 +64,8 @@ static int parse_folder(struct config_yaml *yaml, yaml_node_t *node, const char 
 static int add_suffix(struct config_yaml *yaml, yaml_node_t *node, const char *key, void *target)
 {
     struct field_spec *field = target;
+    if (field->nfrom == FROM_MAX)
+        return config_yaml_error(yaml, node, key, "more than %u parts for one field", FROM_MAX);
     field->from = mem_grow(field->from, field->nfrom + 1, sizeof *field->from);
     field->from[field->nfrom] = NULL;
     int rc = config_yaml_string(yaml, node, key, &field->from[field->nfrom]);
@@ -456,7 +459,18 @@ static uint64_t digest(struct config_yaml *yaml, yaml_node_t *node, const struct
     return sum;
 }
 
-int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_spec **out)
+static int check_source(struct config_yaml *yaml, yaml_node_t *node, const struct feed_spec *spec,
+                        uint64_t seen)
+{
+    if (!(seen & (1ULL << KEY_SOURCE)) == !(seen & (1ULL << KEY_FOLDER)))
+        return config_yaml_error(yaml, node, spec->name,
+                                 "give either source (tar shards) or folder (an image folder)");
+    if (spec->npatterns == 0)
+        return config_yaml_error(yaml, node, spec->name, "source is empty");
+    return 0;
+}
+
+static int parse_feed(struct config_yaml *yaml, yaml_node_t *node, bool own, struct feed_spec **out)
 {
     struct feed_spec *spec = *out = mem_new(sizeof *spec);
     spec->refs = 1;
@@ -467,12 +481,10 @@ int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_s
     if (rc)
         return rc;
     if (!spec->name)
-        return config_yaml_error(yaml, node, "feeds", "a feed needs a name");
-    if (!(seen & (1ULL << KEY_SOURCE)) == !(seen & (1ULL << KEY_FOLDER)))
-        return config_yaml_error(yaml, node, spec->name,
-                                 "give either source (tar shards) or folder (an image folder)");
-    if (spec->npatterns == 0)
-        return config_yaml_error(yaml, node, spec->name, "source is empty");
+        return config_yaml_error(yaml, node, own ? "name" : "feeds", "a feed needs a name");
+    rc = own ? 0 : check_source(yaml, node, spec, seen);
+    if (rc)
+        return rc;
     fill_in(spec, seen, is_eval(yaml, node));
     if (spec->nfields == 0)
         return config_yaml_error(yaml, node, spec->name, "fields is empty");
@@ -481,4 +493,74 @@ int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_s
     if (rc == 0)
         rc = check_lag(yaml, node, spec, seen);
     return rc ? rc : check_transform(yaml, node, spec);
+}
+
+int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_spec **out)
+{
+    return parse_feed(yaml, node, false, out);
+}
+
+/* What a recipe cannot say, found before it is parsed: that may look up files and users. */
+static int check_recipe(struct config_yaml *yaml, const yaml_node_t *node)
+{
+    static const struct {
+        const char *key, *why;
+    } refused[] = {
+        {"source", "the client opens the shards of a feed of its own, and gives them"},
+        {"folder", "a feed of one's own has shards, which the client opens and gives; "
+                   "dataload-pack makes them of a folder"},
+        {"exclude", "the daemon opens no file for a user"},
+        {"allow", "a feed of one's own is for its user alone"},
+    };
+    if (!node || node->type != YAML_MAPPING_NODE)
+        return config_yaml_error(yaml, node, "the recipe", "must be a mapping of keys to values");
+    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+         pair < node->data.mapping.pairs.top; pair++) {
+        yaml_node_t *key = yaml_document_get_node(&yaml->document, pair->key);
+        const char *name = config_yaml_text(yaml, key, "the recipe");
+        if (!name)
+            return -EINVAL;
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+            if (strcmp(name, refused[i].key) == 0)
+                return config_yaml_error(yaml, key, name, "%s: leave it out", refused[i].why);
+    }
+    return 0;
+}
+
+static int make_own(struct config_yaml *yaml, const yaml_node_t *node, struct feed_spec *spec,
+                    uint32_t uid)
+{
+    char *name = mem_format("~%u/%s", uid, spec->name);
+    free(spec->name);
+    spec->name = name;
+    spec->users = mem_array(1, sizeof *spec->users);
+    spec->users[spec->nusers++] = uid;
+    if (strlen(name) <= DLP_NAME_MAX)
+        return 0;
+    return config_yaml_error(yaml, node, "name",
+                             "with the user's number it has %zu characters, at "
+                             "most %u are possible",
+                             strlen(name), DLP_NAME_MAX);
+}
+
+int config_recipe_parse(const char *text, size_t size, uint32_t uid, struct feed_spec **out,
+                        struct error *err)
+{
+    struct config_yaml yaml;
+    *out = NULL;
+    int rc = config_yaml_open(&yaml, "recipe", text, size, err);
+    if (rc)
+        return rc;
+    yaml_node_t *node = yaml_document_get_root_node(&yaml.document);
+    rc = check_recipe(&yaml, node);
+    if (!rc)
+        rc = parse_feed(&yaml, node, true, out);
+    if (!rc)
+        rc = make_own(&yaml, node, *out, uid);
+    config_yaml_close(&yaml);
+    if (!rc)
+        return 0;
+    spec_unref(*out);
+    *out = NULL;
+    return rc;
 }

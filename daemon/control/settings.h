@@ -12,6 +12,7 @@ struct settings {
     uint32_t nfeeds;
     uint64_t memory, client_memory; /* bytes; 0 = auto */
     unsigned clients, job_linger;
+    bool own_feeds;
 };
 
 /* Jobs that run keep their feed as it was, also one that is no longer among them, until they end.

@@ -17,7 +17,8 @@
 struct dataset_source {
     const char *const *patterns; /* paths, brace ranges {000..123}, globs, "a::b" */
     size_t count;
-    bool folder; /* patterns[0] is an image folder */
+    bool folder;         /* patterns[0] is an image folder */
+    struct files *files; /* tar shards that are given (store/files.h), in place of patterns */
 };
 
 /* Parts that a record must have: one of `from` for each field; the first that the record has is

@@ -48,6 +48,8 @@ struct indexer_job {
     unsigned references, running;
     const struct format *format;
     char **paths;
+    struct files *files; /* NULL: paths are opened */
+    char space[FILES_SPACE_MAX];
     size_t count, next, done;
     uint64_t done_bytes;
     struct index_cache *cache; /* NULL = none */
@@ -68,6 +70,7 @@ static void job_free(struct indexer_job *job)
     free(job->results);
     free(job->paths);
     index_cache_close(job->cache);
+    files_unref(job->files);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
     free(job);
@@ -104,7 +107,7 @@ static struct index *from_cache(struct indexer_job *job, const struct index_stam
     struct error trouble = {0};
     if (!job->cache)
         return NULL;
-    int rc = index_cache_get(job->cache, job->format->name, stamp, &index, &trouble);
+    int rc = index_cache_get(job->cache, job->space, stamp, &index, &trouble);
     if (rc && rc != -ENOENT)
         note(job, &job->unread, &trouble);
     return rc ? NULL : index;
@@ -117,7 +120,7 @@ static struct index *to_cache(struct indexer_job *job, struct index *index)
     struct error trouble = {0};
     if (!job->cache)
         return index;
-    if (index_cache_put(job->cache, job->format->name, index, &trouble)) {
+    if (index_cache_put(job->cache, job->space, index, &trouble)) {
         note(job, &job->unkept, &trouble);
         return index;
     }
@@ -158,12 +161,12 @@ static int check_unchanged(const struct format *format, int fd, const char *path
     return rc;
 }
 
-static int make_index(struct indexer_job *job, const char *path, struct format_progress *progress,
+static int make_index(struct indexer_job *job, size_t shard, struct format_progress *progress,
                       struct indexer_result *out, struct error *err)
 {
     const struct format *format = job->format;
-    cleanup_close int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | format->open_flags);
+    const char *path = job->paths[shard];
+    cleanup_close int fd = files_open(job->files, (uint32_t)shard, path, format->open_flags);
     if (fd < 0)
         return error_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
     int rc = format->stamp(fd, path, progress, &out->stamp, err);
@@ -198,7 +201,7 @@ static void *run(void *context)
         size_t shard = thread->shard;
         struct error err = {0};
         pthread_mutex_unlock(&job->lock);
-        int rc = make_index(job, job->paths[shard], &thread->progress, &job->results[shard], &err);
+        int rc = make_index(job, shard, &thread->progress, &job->results[shard], &err);
         pthread_mutex_lock(&job->lock);
         if (rc && !job->error.code)
             job->error = err;
@@ -229,6 +232,8 @@ static struct indexer_job *job_new(const struct indexer_options *options, struct
     job->format = options->format;
     job->count = options->count;
     job->cache = cache;
+    job->files = files_ref(options->files);
+    snprintf(job->space, sizeof job->space, "%s", options->space);
     job->nthreads = job->running = threads;
     job->references = threads + 1;
     job->paths = mem_array(job->count, sizeof *job->paths);
@@ -366,7 +371,7 @@ static int wait_for(struct indexer_job *job, const struct indexer_options *optio
 
 static uint64_t set_of(const struct indexer_options *options)
 {
-    uint64_t set = XXH3_64bits(options->format->name, strlen(options->format->name));
+    uint64_t set = XXH3_64bits(options->space, strlen(options->space));
     for (size_t i = 0; i < options->count; i++)
         set = XXH3_64bits_withSeed(options->paths[i], strlen(options->paths[i]) + 1, set);
     return set;

@@ -92,6 +92,7 @@ static int run(const char *letters, unsigned threads, const char *cache,
             word ? scratch_file(&scratch, name, word, strlen(word)) : scratch_at(&scratch, name);
     }
     struct indexer_options options = {.format = &fake,
+                                      .space = "fake",
                                       .paths = paths,
                                       .count = count,
                                       .threads = threads,
