@@ -118,13 +118,21 @@ static const char *remedy(int code)
                             : "";
 }
 
+/* The connection ends too: the daemon has others who give this feed wait for us. */
+static void give_up(struct dataload *handle, int code, const char *text)
+{
+    handle_end(handle, code, "%s", text);
+    request_close(handle);
+}
+
 /* Ends the attachment for a shard's sake. */
 static int bad_shard(struct dataload *handle, const struct given_file *file, const char *what)
 {
-    const char *again = handle->attached ? "dataloadd has come back, but " : "";
-    const char *stale = handle->attached ? "; attach again" : "";
-    handle_end(handle, handle->attached ? -ESTALE : -EIO, "%sshard %.500s %s%s", again, file->path,
-               what, stale);
+    char text[DLP_TEXT_MAX + 1];
+    snprintf(text, sizeof text, "%sshard %.500s %s%s",
+             handle->attached ? "dataloadd has come back, but " : "", file->path, what,
+             handle->attached ? "; attach again" : "");
+    give_up(handle, handle->attached ? -ESTALE : -EIO, text);
     return -EIO;
 }
 
@@ -253,12 +261,14 @@ static void give_portion(struct dataload *handle)
     attach_alive(handle);
     if (r == 0 || handle->phase == PHASE_ENDED)
         return;
+    char text[DLP_TEXT_MAX + 1];
     struct rlimit limit = {0};
     getrlimit(RLIMIT_NOFILE, &limit);
-    handle_end(handle, r,
-               "shard %.500s cannot be passed to dataloadd: %s (this process may open %llu files, "
-               "see ulimit -n)",
-               giving->files[giving->taken].path, strerror(-r), (unsigned long long)limit.rlim_cur);
+    snprintf(text, sizeof text,
+             "shard %.500s cannot be passed to dataloadd: %s (this process may open %llu files, "
+             "see ulimit -n)",
+             giving->files[giving->taken].path, strerror(-r), (unsigned long long)limit.rlim_cur);
+    give_up(handle, r, text);
 }
 
 void give_begin(struct dataload *handle, uint32_t version)

@@ -101,7 +101,9 @@ static void dispatch(struct dataload *handle, const Dlp__Envelope *env, int *fds
             give_taken(handle, env->give_files_reply);
         break;
     case DLP__ENVELOPE__BODY_ATTACH_PROGRESS:
-        if (!checked(handle, env) && expected(handle, env, PHASE_ATTACH, "AttachProgress"))
+        if (!checked(handle, env) &&
+            expected(handle, env, handle->phase == PHASE_GIVE ? PHASE_GIVE : PHASE_ATTACH,
+                     "AttachProgress"))
             attach_report(handle, env->attach_progress->text, env->attach_progress->done,
                           env->attach_progress->total);
         break;
