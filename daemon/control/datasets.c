@@ -5,14 +5,18 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/plural.h"
+
+#define PATIENCE_S 120 /* with what a user has given: as long as an indexing has */
 
 struct opening {
     struct opening *next; /* of all */
     uv_work_t work;       /* or: */
     struct errand errand;
-    bool queued; /* as an errand */
+    bool queued;    /* as an errand */
+    uint64_t moved; /* ns: it began, or reported something new */
     struct datasets *datasets;
     uint32_t feed;
     const struct feed_spec *spec;    /* our own reference */
@@ -139,6 +143,7 @@ static void start(struct opening *opening)
     opening->result = NULL;
     opening->err = (struct error){0};
     opening->queued = lane;
+    opening->moved = clock_ns();
     if (lane) {
         opening->errand.run = run;
         opening->errand.ran = ran;
@@ -149,19 +154,15 @@ static void start(struct opening *opening)
     uv_queue_work(options->loop, &opening->work, work, worked);
 }
 
-static void tell_waiters(struct opening *opening)
+static void tell_waiters(struct opening *opening, struct dataset *dataset, struct error err)
 {
-    struct dataset *dataset = opening->result;
-    struct error err = opening->err;
     opening->served = opening->waiters;
     opening->waiters = NULL;
-    opening->result = NULL;
     while (opening->served) {
         struct datasets_waiter *waiter = opening->served;
         opening->served = waiter->next;
         waiter->done(waiter->context, dataset, &err);
     }
-    dataset_unref(dataset);
 }
 
 static void on_opened(struct opening *opening)
@@ -178,7 +179,10 @@ static void on_opened(struct opening *opening)
         start(opening);
         return;
     }
-    tell_waiters(opening);
+    struct dataset *result = opening->result;
+    opening->result = NULL;
+    tell_waiters(opening, result, opening->err);
+    dataset_unref(result);
     if (opening->retired && !opening->running)
         free_opening(opening);
     options->ended(options->context);
@@ -241,6 +245,17 @@ void datasets_leave(struct datasets_waiter *waiter)
         unlink_waiter(&opening->served, waiter);
 }
 
+/* Nobody waits for it any longer; the thread that may hang at it stays the user's. */
+static void give_up(struct opening *opening)
+{
+    struct error err;
+    error_set(&err, -ETIMEDOUT, "feed '%s': the storage of the files that were given has not "
+              "answered for %d s, for this opening or others of the same user",
+              opening->spec->name, PATIENCE_S);
+    opening->cancel = true;
+    tell_waiters(opening, NULL, err);
+}
+
 static void tell_queue(const struct opening *opening, uint32_t before)
 {
     char text[128];
@@ -252,27 +267,34 @@ static void tell_queue(const struct opening *opening, uint32_t before)
 
 static void tell_progress(struct opening *opening)
 {
-    uint32_t before = opening->queued ? errands_before(&opening->errand) : 0;
-    if (before) {
-        tell_queue(opening, before);
-        return;
-    }
     pthread_mutex_lock(&opening->mutex);
     bool news = opening->reports != opening->told;
     char text[sizeof opening->text];
     snprintf(text, sizeof text, "%s", opening->text);
     uint64_t done = opening->done, total = opening->total;
     opening->told = opening->reports;
+    opening->moved = news ? clock_ns() : opening->moved;
     pthread_mutex_unlock(&opening->mutex);
     for (struct datasets_waiter *waiter = opening->waiters; news && waiter; waiter = waiter->next)
         waiter->progress(waiter->context, text, done, total);
 }
 
+static void look_after(struct opening *opening)
+{
+    uint32_t before = opening->queued ? errands_before(&opening->errand) : 0;
+    tell_progress(opening);
+    if (opening->queued && clock_ns() - opening->moved > PATIENCE_S * CLOCK_SECOND)
+        give_up(opening);
+    else if (before)
+        tell_queue(opening, before);
+}
+
+/* What is told may begin further openings, and ends none. */
 void datasets_tick(struct datasets *datasets)
 {
     for (struct opening *opening = datasets->all; opening; opening = opening->next)
         if (opening->running)
-            tell_progress(opening);
+            look_after(opening);
 }
 
 struct dataset *datasets_peek(const struct datasets *datasets, uint32_t feed)

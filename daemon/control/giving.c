@@ -310,7 +310,7 @@ static void looked(struct errand *errand)
     errands_end(errand);
     if (*giving->name)
         memcpy(giving->user->name, giving->name, sizeof giving->name);
-    if (giving->cancelled) {
+    if (giving->cancelled) { /* its peer has gone, or has been told so */
         leave(giving);
         session_reap(session);
     } else if (err->code) {
@@ -333,6 +333,7 @@ void giving_go_on(struct session *session, uint64_t id, const Dlp__GiveFiles *me
         return;
     }
     giving->id = id;
+    giving->heard = clock_ns();
     if (check_files(giving, message, &refusal) ||
         own_feeds_room(session->control->own_feeds, giving->user, (uint32_t)giving->nfds,
                        &refusal)) {
@@ -345,6 +346,7 @@ void giving_go_on(struct session *session, uint64_t id, const Dlp__GiveFiles *me
         files_add(giving->fresh, giving->fds[i], message->names[i]);
     giving->nfds = 0;
     giving->state = GIVING_LOOKS;
+    giving->cancelled = false;
     giving->err = (struct error){0};
     giving->errand.run = look;
     giving->errand.ran = looked;
@@ -353,33 +355,52 @@ void giving_go_on(struct session *session, uint64_t id, const Dlp__GiveFiles *me
 
 /* ------- the time ------- */
 
+static void tell_wait(const struct giving *giving, const struct giving *first)
+{
+    char text[DLP_TEXT_MAX];
+    uint32_t before = first->state == GIVING_LOOKS ? errands_before(&first->errand) : 0;
+    if (first != giving)
+        snprintf(text, sizeof text, "waiting for pid %d, which gives feed %s",
+                 (int)first->session->peer.pid, giving->spec->name);
+    else if (before)
+        snprintf(text, sizeof text, "waiting for %u opening%s of the same user's files and data "
+                 "sets", before, plural(before));
+    else
+        snprintf(text, sizeof text, "looking at the files of feed %s", giving->spec->name);
+    session_progress(giving->session, giving->id, text, files_count(first->spec->files),
+                     first->wanted);
+}
+
+/* The thread that is at its files, if any, is waited for by nobody but what it works with. */
+static void give_up(struct giving *giving, const char *why)
+{
+    char text[DLP_TEXT_MAX];
+    snprintf(text, sizeof text, "feed %s is given up: %s", giving->spec->name, why);
+    if (giving->state == GIVING_LOOKS && !errands_leave(&giving->errand)) {
+        giving->cancelled = true;
+        session_deny(giving->session, giving->id, WHAT, DLP_ERROR_DATASET, text);
+    } else {
+        fail(giving, giving->state == GIVING_TAKES ? DLP_ERROR_BAD_REQUEST : DLP_ERROR_DATASET,
+             text);
+    }
+}
+
 void giving_tick(struct session *session, uint64_t now)
 {
     struct giving *giving = session->giving;
-    char text[DLP_TEXT_MAX];
-    if (!giving_is_at_work(giving))
+    if (!giving_is_at_work(giving) || giving->cancelled)
         return;
-    uint32_t taken = files_count(giving->spec->files);
-    if (giving->state == GIVING_WAITS) {
-        const struct giving *first = first_of(giving);
-        snprintf(text, sizeof text, "waiting for pid %d, which gives feed %s",
-                 (int)first->session->peer.pid, giving->spec->name);
-        session_progress(session, giving->id, text, files_count(first->spec->files), first->wanted);
-    } else if (giving->state == GIVING_LOOKS) {
-        uint32_t before = errands_before(&giving->errand);
-        if (before)
-            snprintf(text, sizeof text,
-                     "waiting for %u of uid %u's openings of files and data sets", before,
-                     session->peer.uid);
-        else
-            snprintf(text, sizeof text, "looking at the files of feed %s", giving->spec->name);
-        session_progress(session, giving->id, text, taken, giving->wanted);
-    } else if (now - giving->heard > GIVING_SILENCE_S * CLOCK_SECOND) {
-        snprintf(text, sizeof text,
-                 "feed %s: %u of %u files have come, and none for %d s: it is given up",
-                 giving->spec->name, taken, giving->wanted, GIVING_SILENCE_S);
-        fail(giving, DLP_ERROR_BAD_REQUEST, text);
-    }
+    const struct giving *first = giving->state == GIVING_WAITS ? first_of(giving) : giving;
+    uint64_t silent = now - first->heard;
+    if (giving->state == GIVING_TAKES && silent > GIVING_SILENCE_S * CLOCK_SECOND)
+        give_up(giving, "no file has come for 30 s");
+    else if (silent > GIVING_PATIENCE_S * CLOCK_SECOND)
+        give_up(giving, first == giving
+                            ? "the storage of its files has not answered for 120 s"
+                            : "another process of the user gives it, and the storage of its files "
+                              "has not answered for 120 s");
+    else if (giving->state != GIVING_TAKES)
+        tell_wait(giving, first);
 }
 
 void giving_cancel(struct giving *giving)

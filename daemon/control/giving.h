@@ -7,7 +7,8 @@
 
 #include "control/session.h"
 
-#define GIVING_SILENCE_S 30 /* then a feed that is being given is given up */
+#define GIVING_SILENCE_S 30   /* of the client: then what it gives is given up */
+#define GIVING_PATIENCE_S 120 /* with the storage of its files: the same */
 
 struct giving;
 

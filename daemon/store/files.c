@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
+#define HUNG_MAX 2 /* of one user */
 #define NO_STDIO 3 /* the lowest descriptor for a duplicate */
 
 struct file {
@@ -36,6 +37,7 @@ struct files_owner {
     _Atomic unsigned references;
     uid_t uid;
     _Atomic uint32_t held;
+    _Atomic int hung; /* indexings that were given up, and not all of whose threads have ended */
     pthread_mutex_t lock; /* of what follows */
     struct file *closing;
     bool closer; /* a thread is at it */
@@ -269,6 +271,22 @@ int files_open(const struct files *files, uint32_t number, const char *path, int
     if (files)
         return fcntl(files->files[number]->fd, F_DUPFD_CLOEXEC, NO_STDIO);
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+}
+
+void files_leave_behind(const struct files *files, int more)
+{
+    atomic_fetch_add(&files->owner->hung, more);
+}
+
+int files_may_hang(const struct files *files, struct error *err)
+{
+    int hung = files->owner->hung;
+    if (hung < HUNG_MAX)
+        return 0;
+    return error_set(err, -EBUSY,
+                     "%d indexings of files of uid %u were given up and still hang in their "
+                     "storage: no further one is begun until it answers",
+                     hung, files->owner->uid);
 }
 
 char *files_space(const struct files *files, const char *format, char text[FILES_SPACE_MAX])

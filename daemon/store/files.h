@@ -45,6 +45,10 @@ const char *files_name(const struct files *files, uint32_t number);
 
 /* Opens a shard as open(2) does: the path, or with files another descriptor of what was given. */
 int files_open(const struct files *files, uint32_t number, const char *path, int flags);
+/* Threads have been left behind (or come back, -1) at files of this user whose storage hangs. */
+void files_leave_behind(const struct files *files, int more);
+/* None may be left behind again: -EBUSY. */
+int files_may_hang(const struct files *files, struct error *err);
 /* What indexes and marks of these shards are kept under: nobody may put any for another, and what
  * tells one state of a file from others is its owner's to choose. Returns text. */
 #define FILES_SPACE_MAX 40

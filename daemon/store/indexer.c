@@ -57,6 +57,7 @@ struct indexer_job {
     struct error error;                    /* the first */
     struct indexer_trouble unread, unkept; /* of the cache */
     bool stop;
+    bool left; /* the caller did not wait for threads at files of a user */
     unsigned nthreads;
     struct indexer_thread threads[];
 };
@@ -70,6 +71,8 @@ static void job_free(struct indexer_job *job)
     free(job->results);
     free(job->paths);
     index_cache_close(job->cache);
+    if (job->left)
+        files_leave_behind(job->files, -1);
     files_unref(job->files);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
@@ -433,6 +436,9 @@ static int run_job(struct index_cache *cache, const struct indexer_options *opti
     pthread_mutex_lock(&job->lock);
     tell(&job->unread);
     tell(&job->unkept);
+    job->left = job->files && job->running;
+    if (job->left)
+        files_leave_behind(job->files, 1);
     pthread_mutex_unlock(&job->lock);
     job_unref(job);
     return rc;
@@ -444,6 +450,8 @@ int indexer_run(const struct indexer_options *options, struct indexer_result *ou
     struct error trouble = {0};
     struct index_cache *cache = NULL;
     cleanup_close int lock = -1;
+    if (options->files && files_may_hang(options->files, err))
+        return err->code;
     if (options->cache_dir &&
         index_cache_open(options->cache_dir, options->cache_bytes, &cache, &trouble))
         log_warning("%s", trouble.text);

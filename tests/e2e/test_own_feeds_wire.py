@@ -50,10 +50,10 @@ class OwnFeeds(Case):
             os.chmod(path, 0o600)
         os.chmod(self.folder / "data", 0o755)
 
-    def serve(self, **top):
+    def serve(self, env=None, **top):
         write_shards(self.folder / "open", shards=1, records=8, width=16, height=16)
         self.config({"source": str(self.folder / "open/*.tar"), "batch": 4}, workers=1, **{"memory": "64MiB", **top})
-        self.start_daemon(preexec_fn=become(NOBODYS))
+        self.start_daemon(preexec_fn=become(NOBODYS), env=env)
         os.chmod(self.socket, 0o666)
         self.rest = self.daemon_fds()
 
@@ -146,8 +146,10 @@ class OwnFeeds(Case):
             with as_user(U1):
                 self.assertEqual(peer.give(LABELS, self.shards), f"~{U1}/mine")  # after an Error from the start
             peer.close()
-        for fd in (*pipe, *list(odd.values())[3:]):
+        for fd in (pipe[1], *(fd for what, fd in odd.items() if what != "socket")):
             os.close(fd)
+        for end in there:
+            end.close()
         self.assertNotIn("\x1b", self.log())
 
     def test_recipes_that_say_too_much(self):
@@ -201,8 +203,9 @@ class OwnFeeds(Case):
         peer = self.peer()
         peer.send(give_feed(LABELS, 3))
         peer.await_body(wire.GIVE_FEED_REPLY)
-        for byte in give_files(["a"])[:3]:
-            peer.send_fds(bytes([byte]), [fd])
+        with contextlib.suppress(BrokenPipeError):
+            for byte in give_files(["a"])[:3]:
+                peer.send_fds(bytes([byte]), [fd])
         self.refused(peer, "could not be understood")
         # One that leaves in the middle, of a frame too.
         peer = self.peer()
@@ -300,6 +303,83 @@ class OwnFeeds(Case):
             for one in peers:
                 one.close()
             wait_for("a place", lambda: peer.give(names[63], self.shards[:1]) == f"~{U1}/f63")
+
+    def begin_to_give(self, name):
+        peer = self.peer()
+        peer.send(give_feed(LABELS.replace("mine", name), 2))
+        peer.await_body(wire.GIVE_FEED_REPLY)
+        with open(self.shards[0], "rb") as shard:
+            peer.send_fds(give_files(["a"]), [shard.fileno()])
+        return peer
+
+    def progress(self, peer):
+        got = peer.await_body(wire.PROGRESS, wire.GIVE_FILES_REPLY, wire.ATTACH_REPLY, wire.ERROR)
+        self.assertEqual(got[0], wire.PROGRESS, got)
+        return got[1][1].decode()
+
+    def serve_what_hangs(self):
+        if SANITIZE:
+            self.skipTest("its runtime does not bear a library that is loaded before it")
+        hold = self.folder / "hold"
+        self.serve(env={"LD_PRELOAD": str(BUILD / "tests/e2e/libslow_storage.so"), "SLOW_STORAGE_WHOLLY": "/data/", "SLOW_STORAGE_HANG": str(hold)})
+        peer, feed = self.give()
+        hold.touch()
+        return peer, feed, hold
+
+    def test_storage_that_hangs(self):
+        """Of one user: looks at his files, reads and closes. He waits, and nobody else does."""
+        peer, feed, hold = self.serve_what_hangs()
+        threads = self.daemon_threads()
+        givers = [self.begin_to_give(f"hangs{i}") for i in range(4)]
+        trainers = [self.peer() for _ in range(3)]
+        for i, trainer in enumerate(trainers):  # they wait behind his own
+            trainer.send(wire.attach(feed=feed, job=f"j{i}"))
+        self.assertEqual([self.progress(giver) for giver in givers], ["looking at the files of feed ~61001/hangs0", "looking at the files of feed ~61001/hangs1"] +
+                         [f"waiting for {before} openings of the same user's files and data sets" for before in (2, 3)])
+        for trainer in trainers:
+            self.assertIn("waiting for 4 openings", self.progress(trainer))
+        self.assertIn("openings of the same user", self.status()["clients"][0]["reason"])
+        shutil.copytree(self.folder / "data", self.folder / "other")
+        for path in (self.folder / "other").iterdir():
+            os.chown(path, U2, U2)
+        with as_user(U2):
+            other = Peer(self.socket, version=2)
+            self.addCleanup(other.close)
+            theirs = other.give(LABELS, sorted((self.folder / "other").iterdir()))
+        self.assertEqual(self.read_all(other, theirs), (80, 80))
+        self.peer(U2).attach(feed="feed")
+        self.assertLess(self.daemon_threads() - threads, 24)
+        for one in trainers:
+            one.close()
+        peer.close()
+        hold.unlink()
+        self.assertEqual(self.read_all(self.peer(), feed), (80, 80))
+
+    def test_shards_that_hang_while_they_are_indexed(self):
+        if not LONG:
+            self.skipTest("DATALOADD_LONG=1: some seconds")
+        peer, feed, hold = self.serve_what_hangs()
+        refused = []
+        for i in range(4):  # who goes leaves threads behind, and cannot do so for ever
+            trainer = self.peer()
+            trainer.send(wire.attach(feed=feed, job=f"j{i}"))
+            got = trainer.await_body(wire.PROGRESS, wire.ERROR)
+            refused.append(got[0] == wire.ERROR and got[1][2].decode())
+            trainer.close()
+            wait_for("its end", lambda: not self.status()["clients"])
+            time.sleep(1.1)  # an opening that nobody waits for sees so within a second
+        self.assertEqual(refused[:2], [False, False])
+        self.assertIn("2 indexings of files of uid 61001 were given up and still hang", refused[3])
+        self.peer().attach(feed="feed")
+        hold.unlink()
+        wait_for("the threads to end", lambda: not isinstance(self.try_attach(feed), str))
+
+    def try_attach(self, feed):
+        peer = self.peer()
+        peer.send(wire.attach(feed=feed, job="j"))
+        got = peer.await_body(wire.ATTACH_REPLY, wire.ERROR)
+        peer.close()
+        return got[1][2].decode() if got[0] == wire.ERROR else True
 
 
 main()

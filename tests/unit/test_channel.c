@@ -261,6 +261,45 @@ START_TEST(fds_for_the_daemon_are_dropped)
 }
 END_TEST
 
+static int dropped[DLP_FDS_MAX];
+static size_t ndropped;
+
+static void on_drop(void *context, const int *fds, size_t count)
+{
+    ck_assert_ptr_eq(context, &ndropped);
+    for (size_t i = 0; i < count; i++)
+        dropped[ndropped++] = fds[i];
+}
+
+/* A daemon's end that has come to take descriptors closes none itself. */
+START_TEST(fds_are_taken_later)
+{
+    int fd = memfd(1), before = open_fds(), fds[DLP_FDS_MAX];
+    size_t nfds;
+    go_raw(&daemon_limits);
+    struct dlp_channel *peer = dlp_channel_new(dup(raw), &client_limits);
+    ck_assert_int_eq(dlp_channel_send(peer, ping(8), &fd, 1), 0);
+    ck_assert_int_gt(dlp_channel_receive(b), 0);
+    dlp_channel_take_fds(b, on_drop, &ndropped);
+    ck_assert_uint_eq(next_id(b, fds, &nfds), 8);
+    ck_assert_uint_eq(nfds, 0); /* it came before */
+    ck_assert_int_eq(dlp_channel_send(peer, ping(9), &fd, 1), 0);
+    ck_assert_int_gt(dlp_channel_receive(b), 0);
+    ck_assert_uint_eq(next_id(b, fds, &nfds), 9);
+    ck_assert_uint_eq(nfds, 1);
+    close(fds[0]);
+    ck_assert_uint_eq(ndropped, 0);
+    ck_assert_int_eq(dlp_channel_send(peer, ping(10), &fd, 1), 0);
+    ck_assert_int_gt(dlp_channel_receive(b), 0);
+    dlp_channel_free(b);
+    b = NULL;
+    ck_assert_uint_eq(ndropped, 1);
+    ck_assert_int_eq(close(dropped[0]), 0);
+    dlp_channel_free(peer);
+    ck_assert_int_eq(open_fds(), before - 1); /* b's */
+}
+END_TEST
+
 /* Two sets of descriptors for one frame that never ends. */
 START_TEST(fds_for_no_frame)
 {
@@ -415,6 +454,7 @@ int main(void)
     tcase_add_test(tc, fds_not_taken_are_closed);
     tcase_add_test(tc, fds_cut_by_the_limit);
     tcase_add_test(tc, fds_for_the_daemon_are_dropped);
+    tcase_add_test(tc, fds_are_taken_later);
     tcase_add_test(tc, fds_for_no_frame);
     tcase_add_test(tc, oversized);
     tcase_add_test(tc, largest);
