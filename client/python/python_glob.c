@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <glob.h>
+#include <locale.h>
 #include <string.h>
 
 #include "client/python/python_types.h"
@@ -28,6 +29,21 @@ static PyObject *list_of(const glob_t *found)
     return list;
 }
 
+/* As a program does that has set no locale, like the daemon: what a '?' or a range matches is of
+ * the locale. */
+static int glob_bytes(const char *pattern, glob_t *found)
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!plain)
+        return GLOB_NOSPACE;
+    locale_t before = uselocale(plain);
+    memset(&trouble, 0, sizeof trouble);
+    int rc = glob(pattern, GLOB_NOSORT | GLOB_ERR, note_trouble, found);
+    uselocale(before);
+    freelocale(plain);
+    return rc;
+}
+
 PyObject *glob_paths(PyObject *module, PyObject *pattern)
 {
     const char *text = PyBytes_AsString(pattern);
@@ -38,8 +54,7 @@ PyObject *glob_paths(PyObject *module, PyObject *pattern)
     if (!text)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    memset(&trouble, 0, sizeof trouble);
-    rc = glob(text, GLOB_NOSORT | GLOB_ERR, note_trouble, &found);
+    rc = glob_bytes(text, &found);
     Py_END_ALLOW_THREADS;
     errno = trouble.code;
     if (rc == GLOB_ABORTED)

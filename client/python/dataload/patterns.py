@@ -2,6 +2,7 @@
 them), brace ranges {000..123} (padded as written), lists {a,b} in the order written, and globs, sorted bytewise."""
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import Iterator, Sequence, Union
@@ -27,7 +28,7 @@ def _matches(pattern: str, path: str) -> list[str]:
     except OSError as error:
         raise _failed(error, f"source '{pattern}': cannot read directory {os.fsdecode(error.filename)}: {error.strerror}") from None
     if not found:
-        raise FileNotFoundError(f"source '{pattern}' matches no file")
+        raise FileNotFoundError(f"source '{pattern}' matches no file ({os.strerror(errno.ENOENT)})")
     return [os.fsdecode(path) for path in sorted(found)]
 
 
