@@ -72,6 +72,7 @@ bool reply_keep(struct dataload *handle, const Dlp__AttachReply *reply);
 void reconnect_lost(struct dataload *handle); /* the connection has ended */
 void reconnect_step(struct dataload *handle); /* in PHASE_LOST: tries again when it is time */
 void reconnect_refused(struct dataload *handle, unsigned code, const char *text);
+void reconnect_later(struct dataload *handle, const char *text); /* a refusal that passes */
 void reconnect_give_up(struct dataload *handle);
 /* Makes a reply that came after a reconnect the current one, or ends the attachment. */
 void reconnect_check(struct dataload *handle, const Dlp__AttachReply *reply);

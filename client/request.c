@@ -55,6 +55,8 @@ static void error_message(struct dataload *handle, uint64_t id, const Dlp__Error
         handle_end(handle, code, "%s", text);
     else if (id == 0 && handle->phase == PHASE_STREAM)
         take_final(handle, code, text);
+    else if (id != 0 && handle->attached && handle->phase == PHASE_GIVE)
+        reconnect_later(handle, text); /* it has waited for the next shards for too long */
     else if (id != 0 && error->code != DLP_ERROR_UNSUPPORTED)
         handle_end(handle, code, "%s", text);
     else if (id == 0 && handle->phase != PHASE_STREAM)

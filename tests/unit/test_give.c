@@ -14,51 +14,27 @@
 
 #include "client/dataload.h"
 #include "fake_daemon.h"
+#include "give_rig.h"
 #include "proto/errors.h"
 #include "proto/frames.h"
-#include "scratch.h"
-
-#define RECIPE "{name: own, batch: 4}"
-#define SHARDS_MAX 300
 
 static struct fake fake;
-static struct scratch scratch;
 static dataload *handle;
 static dataload_options options;
-static char *shards[SHARDS_MAX];
-static uint32_t nshards;
 
 static void setup(void)
 {
     fake_init(&fake);
     options = (dataload_options)DATALOAD_OPTIONS_INIT;
     options.socket = fake.path;
-    options.recipe = RECIPE;
-    scratch_make(&scratch);
-    ck_assert_int_eq(chdir(scratch.path), 0);
+    give_start();
 }
 
 static void teardown(void)
 {
     if (fake.script)
         fake_done(&fake);
-    for (uint32_t i = 0; i < nshards; i++)
-        free(shards[i]);
-    nshards = 0;
-    scratch_remove(&scratch);
-}
-
-/* By relative paths; each has its number in it. */
-static void make_shards(uint32_t count, const char *folder)
-{
-    for (nshards = 0; nshards < count; nshards++) {
-        ck_assert(asprintf(&shards[nshards], "%s%u.tar", folder, nshards) > 0);
-        FILE *file = fopen(shards[nshards], "w");
-        fwrite(&nshards, sizeof nshards, 1, file);
-        fclose(file);
-    }
-    options.files = (const char *const *)shards;
-    options.nfiles = nshards;
+    give_end();
 }
 
 static void attaches(void (*script)(struct fake *))
@@ -77,83 +53,26 @@ static void fails(void (*script)(struct fake *), int code, const char *text)
     dataload_detach(handle);
 }
 
-/* The next message has these shards: regular files, open for reading, named by their paths or,
- * where those are long, by the ends. */
-static uint32_t hear_portion(struct fake *f, uint32_t first)
-{
-    Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_GIVE_FILES);
-    NEED(f->nheard == env->give_files->n_names && f->nheard > 0);
-    for (uint32_t i = 0; i < f->nheard; i++) {
-        uint32_t value = 0;
-        NEED(read(f->heard[i], &value, sizeof value) == sizeof value && value == first + i);
-        NEED((fcntl(f->heard[i], F_GETFL) & O_ACCMODE) == O_RDONLY);
-        char *path;
-        NEED(asprintf(&path, "%s/%s", scratch.path, shards[first + i]) > 0);
-        size_t cut = strlen(path) > DLP_TEXT_MAX ? strlen(path) - DLP_TEXT_MAX : 0;
-        NEED(strcmp(env->give_files->names[i], path + cut) == 0);
-        free(path);
-    }
-    uint32_t count = (uint32_t)f->nheard;
-    dlp_frame_free(env);
-    return count;
-}
-
-static void hear_feed(struct fake *f)
-{
-    fake_hello(f);
-    Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_GIVE_FEED);
-    NEED(strcmp(env->give_feed->recipe, RECIPE) == 0 && env->give_feed->files == nshards);
-    dlp_frame_free(env);
-}
-
-static void hear_attach(struct fake *f)
-{
-    Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_ATTACH);
-    NEED(strcmp(env->attach->feed, FAKE_OWN) == 0);
-    dlp_frame_free(env);
-    fake_reply(f);
-}
-
-static void hear_beginning(struct fake *f)
-{
-    hear_feed(f);
-    fake_progress(f, "another's turn");
-    fake_feed_named(f);
-}
-
-/* All shards, as many at a time at most, each portion answered so late. */
-static void hear_all(struct fake *f, uint32_t most, useconds_t late)
-{
-    hear_beginning(f);
-    for (uint32_t taken = 0; taken < nshards;) {
-        uint32_t count = hear_portion(f, taken);
-        NEED(count <= most);
-        usleep(late);
-        fake_files_taken(f, taken += count);
-    }
-    hear_attach(f);
-}
-
 static void script_70(struct fake *f)
 {
     static const uint32_t portions[] = {DLP_FDS_MAX, DLP_FDS_MAX, 6};
     uint32_t taken = 0;
-    hear_beginning(f);
+    give_hear_beginning(f);
     for (int i = 0; i < 3; i++) {
-        NEED(hear_portion(f, taken) == portions[i]);
+        NEED(give_hear_portion(f, taken) == portions[i]);
         taken += portions[i];
         usleep(20000); /* nothing more is sent before the answer */
         struct pollfd more = {.fd = dlp_channel_fd(f->channel), .events = POLLIN};
         NEED(poll(&more, 1, 0) == 0);
         fake_files_taken(f, taken);
     }
-    hear_attach(f);
+    give_hear_attach(f);
     fake_detached(f);
 }
 
 START_TEST(in_portions_each_awaited)
 {
-    make_shards(70, "");
+    give_shards(70, "", &options);
     attaches(script_70);
     dataload_info info = {.size = sizeof info};
     dataload_get_info(handle, &info);
@@ -165,7 +84,7 @@ END_TEST
 /* Of 1000 bytes each: a message of 16 KiB takes fifteen. */
 static void script_long_names(struct fake *f)
 {
-    hear_all(f, 15, 0);
+    give_hear_all(f, 15, 0);
     fake_detached(f);
 }
 
@@ -178,7 +97,7 @@ START_TEST(names_have_room_in_a_message)
         strcpy(folder + length + 249, "/");
         ck_assert_int_eq(mkdir(folder, 0700), 0);
     }
-    make_shards(32, folder);
+    give_shards(32, folder, &options);
     attaches(script_long_names);
     dataload_detach(handle);
 }
@@ -186,7 +105,7 @@ END_TEST
 
 static void script_few(struct fake *f)
 {
-    hear_all(f, 4, 0);
+    give_hear_all(f, 4, 0);
     fake_detached(f);
 }
 
@@ -204,7 +123,7 @@ static void leave_room(rlim_t room)
 /* The daemon is a process of its own, so that its descriptors do not count. */
 static void with_room(void (*script)(struct fake *), rlim_t room, int code, const char *text)
 {
-    make_shards(20, "");
+    give_shards(20, "", &options);
     pid_t daemon = fork();
     if (daemon == 0) {
         script(&fake);
@@ -231,7 +150,7 @@ END_TEST
 
 static void script_named_only(struct fake *f)
 {
-    hear_beginning(f);
+    give_hear_beginning(f);
     fake_heard_end(f);
 }
 
@@ -251,29 +170,29 @@ static void script_old(struct fake *f)
 
 START_TEST(old_daemon)
 {
-    make_shards(1, "");
+    give_shards(1, "", &options);
     fails(script_old, -EOPNOTSUPP, "too old to be given a feed (it speaks version 1");
 }
 END_TEST
 
 static void script_refuses_feed(struct fake *f)
 {
-    hear_feed(f);
+    give_hear_feed(f);
     fake_error(f, f->id, DLP_ERROR_NOT_PERMITTED, "own_feeds: no");
     fake_heard_end(f);
 }
 
 static void script_refuses_files(struct fake *f)
 {
-    hear_beginning(f);
-    hear_portion(f, 0);
+    give_hear_beginning(f);
+    give_hear_portion(f, 0);
     fake_error(f, f->id, DLP_ERROR_TOO_MANY, "4096 files");
     fake_heard_end(f);
 }
 
 START_TEST(refusals)
 {
-    make_shards(2, "");
+    give_shards(2, "", &options);
     fails(_i ? script_refuses_files : script_refuses_feed, _i ? -EUSERS : -EACCES,
           _i ? "4096 files" : "own_feeds: no");
 }
@@ -309,14 +228,16 @@ START_TEST(options_that_make_no_sense)
 {
     static char large[DLP_RECIPE_MAX + 2];
     static const char *none[] = {NULL};
-    make_shards(2, "");
+    const char *const *files;
+    give_shards(2, "", &options);
+    files = options.files;
     fake_run(&fake, script_never);
     refused("a-feed", "with options.recipe it is NULL");
     options.recipe = "";
     refused(NULL, "1 to 12288 bytes are possible, these are 0");
     options.recipe = memset(large, ' ', sizeof large - 1);
     refused(NULL, "these are 12289");
-    options.recipe = RECIPE;
+    options.recipe = GIVE_RECIPE;
     options.nfiles = 0;
     refused(NULL, "1 to 65536 shards, not 0");
     options.nfiles = 65537;
@@ -324,7 +245,7 @@ START_TEST(options_that_make_no_sense)
     options.files = none;
     options.nfiles = 1;
     refused(NULL, "files[0]");
-    options.files = (const char *const *)shards;
+    options.files = files;
     options.recipe = NULL;
     refused("a-feed", "without options.recipe");
     options.files = NULL;
@@ -336,8 +257,8 @@ END_TEST
 /* The daemon hears one portion, and then the end. */
 static void script_one_portion(struct fake *f)
 {
-    hear_beginning(f);
-    fake_files_taken(f, hear_portion(f, 0));
+    give_hear_beginning(f);
+    fake_files_taken(f, give_hear_portion(f, 0));
     fake_heard_end(f);
 }
 
@@ -368,9 +289,9 @@ START_TEST(bad_shard)
                  {folder, "is no regular file: a feed of one's own has tar shards"},
                  {pipe_without_writer, "is no regular file"}};
     char text[400];
-    make_shards(50, "");
+    give_shards(50, "", &options);
     kinds[_i].make("40.tar");
-    snprintf(text, sizeof text, "shard %s/40.tar %s", scratch.path, kinds[_i].text);
+    snprintf(text, sizeof text, "shard %s/40.tar %s", give_folder(), kinds[_i].text);
     int before = descriptors();
     fails(script_one_portion, -EIO, text);
     fake_done(&fake);
@@ -381,9 +302,9 @@ END_TEST
 
 START_TEST(unreadable_shard)
 {
-    make_shards(50, "");
+    give_shards(50, "", &options);
     chmod("40.tar", 0);
-    chmod(scratch.path, 0755);
+    chmod(give_folder(), 0755);
     chmod(fake.path, 0666);
     if (geteuid() == 0)
         ck_assert_int_eq(seteuid(61001), 0);
@@ -393,118 +314,16 @@ START_TEST(unreadable_shard)
 }
 END_TEST
 
-/* The daemon dies after a batch and comes back. */
-static void die(struct fake *f)
-{
-    hear_all(f, DLP_FDS_MAX, 0);
-    fake_ready(f, 0, 1, 0, 0);
-    fake_heard(f, DLP__ENVELOPE__BODY_TAKE);
-    fake_silence(f);
-    fake_close(f);
-    fake_listen(f);
-}
-
-static void take(uint64_t step)
-{
-    dataload_batch *batch;
-    int r = dataload_next(handle, 60000, &batch);
-    ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
-    ck_assert_uint_eq(dataload_batch_step(batch), step);
-}
-
-static void script_restart(struct fake *f)
-{
-    die(f);
-    f->reply.step = 1;
-    hear_all(f, DLP_FDS_MAX, 0);
-    fake_ready(f, 0, 1, 0, 1);
-    fake_heard(f, DLP__ENVELOPE__BODY_TAKE);
-    fake_detached(f);
-}
-
-START_TEST(given_again_after_a_restart)
-{
-    make_shards(40, "");
-    attaches(script_restart);
-    ck_assert_int_eq(chdir("/"), 0);
-    options.recipe = NULL; /* and the list are the caller's no longer */
-    options.files = NULL;
-    take(0);
-    take(1);
-    dataload_detach(handle);
-}
-END_TEST
-
-/* Who polls dataload_fd is not held up: each call gives the next portion at most. */
-START_TEST(restart_under_a_poll_loop)
-{
-    dataload_batch *batch;
-    int r;
-    make_shards(100, "");
-    attaches(script_restart);
-    take(0);
-    while ((r = dataload_next(handle, 0, &batch)) == -ETIMEDOUT) {
-        struct pollfd ready = {.fd = dataload_fd(handle), .events = POLLIN};
-        ck_assert_int_eq(poll(&ready, 1, 60000), 1);
-    }
-    ck_assert_msg(r == 0, "%d: %s", r, dataload_error(handle));
-    dataload_detach(handle);
-}
-END_TEST
-
-static void script_comes_back(struct fake *f)
-{
-    die(f);
-    script_named_only(f);
-}
-
-static void replaced(const char *path)
-{
-    FILE *file = fopen("new", "w");
-    fputs("another one", file);
-    fclose(file);
-    rename("new", path);
-}
-
-static void touched(const char *path)
-{
-    utimensat(AT_FDCWD, path, NULL, 0);
-}
-
-START_TEST(changed_while_the_daemon_was_away)
-{
-    static const struct {
-        void (*change)(const char *path);
-        const char *text;
-    } kinds[] = {{replaced, "has changed since it was given (4 bytes, now 11); attach again"},
-                 {touched, "has changed since it was given"},
-                 {removed, "cannot be opened: No such file or directory"}};
-    dataload_batch *batch;
-    char text[400];
-    make_shards(3, "");
-    usleep(20000); /* of a file system's clock */
-    attaches(script_comes_back);
-    kinds[_i].change("1.tar");
-    take(0);
-    snprintf(text, sizeof text, "dataloadd has come back, but shard %s/1.tar %s", scratch.path,
-             kinds[_i].text);
-    int r = dataload_next(handle, 60000, &batch);
-    ck_assert_msg(r == -ESTALE && strstr(dataload_error(handle), text), "%d: %s", r,
-                  dataload_error(handle));
-    dataload_detach(handle);
-}
-END_TEST
-
 static void script_silent(struct fake *f)
 {
-    hear_beginning(f);
-    hear_portion(f, 0);
+    give_hear_beginning(f);
+    give_hear_portion(f, 0);
     fake_heard_end(f);
 }
 
 START_TEST(no_answer)
 {
-    make_shards(2, "");
+    give_shards(2, "", &options);
     options.timeout_ms = 200;
     fails(script_silent, -ETIMEDOUT, "attach to " FAKE_OWN ": no answer from dataloadd");
 }
@@ -513,7 +332,7 @@ END_TEST
 /* Longer in all than the time-out, but never between two answers. */
 static void script_slow(struct fake *f)
 {
-    hear_all(f, DLP_FDS_MAX, 300000);
+    give_hear_all(f, DLP_FDS_MAX, 300000);
     fake_detached(f);
 }
 
@@ -530,7 +349,7 @@ static void progress(void *context, const char *text, uint64_t done, uint64_t to
 
 START_TEST(time_out_counts_from_the_last_answer)
 {
-    make_shards(160, "");
+    give_shards(160, "", &options);
     options.timeout_ms = 1000;
     options.progress = progress;
     attaches(script_slow);
@@ -543,22 +362,22 @@ END_TEST
 
 static void script_wrong_count(struct fake *f)
 {
-    hear_beginning(f);
-    fake_files_taken(f, hear_portion(f, 0) + 1);
+    give_hear_beginning(f);
+    fake_files_taken(f, give_hear_portion(f, 0) + 1);
     fake_heard_end(f);
 }
 
 static void script_named_twice(struct fake *f)
 {
-    hear_beginning(f);
-    hear_portion(f, 0);
+    give_hear_beginning(f);
+    give_hear_portion(f, 0);
     fake_feed_named(f);
     fake_heard_end(f);
 }
 
 static void script_taken_first(struct fake *f)
 {
-    hear_feed(f);
+    give_hear_feed(f);
     fake_files_taken(f, 2);
     fake_heard_end(f);
 }
@@ -567,7 +386,7 @@ START_TEST(hostile_daemon)
 {
     static void (*const scripts[])(struct fake *) = {script_wrong_count, script_named_twice,
                                                      script_taken_first};
-    make_shards(2, "");
+    give_shards(2, "", &options);
     fails(scripts[_i], -EPROTO, "broke the protocol: Give");
 }
 END_TEST
@@ -586,9 +405,6 @@ int main(void)
     tcase_add_test(tcase, options_that_make_no_sense);
     tcase_add_loop_test(tcase, bad_shard, 0, 3);
     tcase_add_test(tcase, unreadable_shard);
-    tcase_add_test(tcase, given_again_after_a_restart);
-    tcase_add_test(tcase, restart_under_a_poll_loop);
-    tcase_add_loop_test(tcase, changed_while_the_daemon_was_away, 0, 3);
     tcase_add_test(tcase, no_answer);
     tcase_add_test(tcase, time_out_counts_from_the_last_answer);
     tcase_add_loop_test(tcase, hostile_daemon, 0, 3);
