@@ -46,9 +46,7 @@ void give_free(struct giving *giving)
 
 static int check(struct dataload *handle, const char *feed, const dataload_options *options)
 {
-    size_t size = options->recipe ? strlen(options->recipe) : 0;
-    if (!options->recipe)
-        return handle_fail(handle, -EINVAL, "options.files are given without options.recipe");
+    size_t size = strlen(options->recipe);
     if (feed)
         return handle_fail(handle, -EINVAL,
                            "feed %.200s: with options.recipe it is NULL, the recipe has its name",
@@ -94,7 +92,9 @@ static int keep_paths(struct dataload *handle, const char *const *files, size_t 
 
 int give_keep(struct dataload *handle, const char *feed, const dataload_options *options)
 {
-    if (!options->recipe && !options->files && !options->nfiles)
+    if (!options->recipe && (options->files || options->nfiles))
+        return handle_fail(handle, -EINVAL, "options.files are given without options.recipe");
+    if (!options->recipe)
         return 0;
     int r = check(handle, feed, options);
     if (r < 0)

@@ -94,6 +94,12 @@ class Given(PythonCase):
         loaders = [self.loader(self.feed, rank=rank, world=2, job="run", names={"index": "index"}) for rank in range(2)]
         self.assertEqual(len({index for loader in loaders for index in self.rows(loader)}), 100)
 
+    def test_example(self):
+        environment = {**os.environ, **PRELOADED, "DATALOADD_SOCKET": str(self.socket), "PYTHONPATH": str(PACKAGE)}
+        done = subprocess.run([sys.executable, "-B", SOURCE / "client/examples/python/own_feed.py", self.folder / "data/data-{00000..00003}.tar"],
+                              capture_output=True, text=True, env=environment)
+        self.assertRegex(done.stdout, rf"^100 samples of ~{os.getuid()}/mine, plan [0-9a-f]{{16}}$", done)
+
     def test_measured(self):
         self.assertGreater(self.loader(self.feed).input_only(0.1), 0)
 
