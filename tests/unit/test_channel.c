@@ -428,6 +428,33 @@ START_TEST(what_the_socket_does_not_take_waits)
 }
 END_TEST
 
+/* Of all processes of a user together: another's daemon that is slow is no error here. */
+START_TEST(descriptors_on_their_way_are_limited)
+{
+    int fd = memfd(1), all[] = {fd, fd, fd, fd, fd, fd, fd, fd}, fds[DLP_FDS_MAX];
+    size_t nfds, got = 0, sent = 0;
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 32;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    ck_assert(geteuid() != 0 || seteuid(61001) == 0); /* root has no limit */
+    for (; dlp_channel_unsent(a) == 0 && sent < 100; sent++)
+        ck_assert_int_eq(dlp_channel_send(a, ping(sent + 1), all, 8), 0);
+    ck_assert_uint_lt(sent, 10);
+    ck_assert(getuid() != 0 || seteuid(0) == 0);
+    while (got < sent) {
+        ck_assert_int_gt(dlp_channel_receive(b), 0);
+        for (; next_id(b, fds, &nfds); got++) {
+            ck_assert_uint_eq(nfds, 8);
+            while (nfds)
+                close(fds[--nfds]);
+        }
+        ck_assert_int_eq(dlp_channel_flush(a), 0);
+    }
+    close(fd);
+}
+END_TEST
+
 START_TEST(peer_gone)
 {
     send_ping(b, 5);
