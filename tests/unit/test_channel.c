@@ -489,6 +489,7 @@ int main(void)
     tcase_add_test(tc, unpack_is_capped);
     tcase_add_test(tc, frames_not_taken_fill_the_buffer);
     tcase_add_test(tc, what_the_socket_does_not_take_waits);
+    tcase_add_test(tc, descriptors_on_their_way_are_limited);
     tcase_add_test(tc, peer_gone);
     Suite *suite = suite_create("channel");
     suite_add_tcase(suite, tc);
