@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "config_feed.h"
+#include "config_recipe.h"
 #include "control/giving.h"
 #include "control/own_feeds.h"
 #include "control_rig.h"
