@@ -24,7 +24,7 @@ static int add_feed(struct config_yaml *yaml, yaml_node_t *node, const char *key
     struct config *config = target;
     (void)key;
     config->feeds = mem_grow(config->feeds, config->nfeeds + 1, sizeof(struct feed_spec *));
-    int rc = config_feed_parse(yaml, node, &config->feeds[config->nfeeds++]);
+    int rc = config_feed_parse(yaml, node, false, &config->feeds[config->nfeeds++]);
     if (rc)
         return rc;
     const char *name = config->feeds[config->nfeeds - 1]->name;

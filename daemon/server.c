@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/plural.h"
-#include "config_feed.h"
+#include "config_recipe.h"
 #include "control/control.h"
 #include "control/heartbeat.h"
 #include "control/listen.h"

@@ -32,7 +32,7 @@ struct control_options {
     unsigned job_linger;    /* seconds */
     bool own_feeds;         /* users may give feeds: */
     int (*read_recipe)(const char *text, size_t size, uint32_t uid, struct feed_spec **out,
-                       struct error *err); /* of one (config_feed.h) */
+                       struct error *err); /* of one (config_recipe.h) */
     const char *cache_dir;                 /* NULL = nothing is kept */
     uint64_t cache_bytes;
     bool cache_marks; /* of JPEGs are kept */

@@ -249,7 +249,8 @@ void datasets_leave(struct datasets_waiter *waiter)
 static void give_up(struct opening *opening)
 {
     struct error err;
-    error_set(&err, -ETIMEDOUT, "feed '%s': the storage of the files that were given has not "
+    error_set(&err, -ETIMEDOUT,
+              "feed '%s': the storage of the files that were given has not "
               "answered for %d s, for this opening or others of the same user",
               opening->spec->name, PATIENCE_S);
     opening->cancel = true;

@@ -363,8 +363,10 @@ static void tell_wait(const struct giving *giving, const struct giving *first)
         snprintf(text, sizeof text, "waiting for pid %d, which gives feed %s",
                  (int)first->session->peer.pid, giving->spec->name);
     else if (before)
-        snprintf(text, sizeof text, "waiting for %u opening%s of the same user's files and data "
-                 "sets", before, plural(before));
+        snprintf(text, sizeof text,
+                 "waiting for %u opening%s of the same user's files and data "
+                 "sets",
+                 before, plural(before));
     else
         snprintf(text, sizeof text, "looking at the files of feed %s", giving->spec->name);
     session_progress(giving->session, giving->id, text, files_count(first->spec->files),

@@ -46,7 +46,6 @@ struct dataset_options {
 };
 
 struct dataset;
-
 /* Expands the source, indexes what is not in the cache (in parallel), checks what is against size,
  * mtime and content. Blocks; helper thread. -ENOENT and so on with a text that names pattern and
  * errno: a pattern that matches nothing, an unreadable directory, no record that has all fields. A

@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/thread.h"
+#include "store/stamp.h"
 
 #define HUNG_MAX 2 /* of one user */
 #define NO_STDIO 3 /* the lowest descriptor for a duplicate */
@@ -217,7 +217,7 @@ int files_look(struct files *files, uint32_t number, struct error *err)
                          "file %s is open with O_DIRECT, which takes reads of whole blocks only: "
                          "open it without",
                          file->name);
-    if (fstat(file->fd, &stat))
+    if (stamp_look(file->fd, &stat))
         return error_set(err, -errno, "file %s: the daemon cannot look at it: %s", file->name,
                          strerror(errno));
     if (!S_ISREG(stat.st_mode))

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -21,7 +20,7 @@ struct shard {
 static bool is_untouched(const struct format *format, int fd, const struct index_stamp *stamp)
 {
     struct stat stat;
-    if (fstat(fd, &stat) || stat.st_ino != stamp->inode)
+    if (stamp_look(fd, &stat) || stat.st_ino != stamp->inode)
         return false;
     int64_t mtime_ns = (int64_t)stat.st_mtim.tv_sec * 1000000000 + stat.st_mtim.tv_nsec;
     return format->stamp != stamp_file ||

@@ -1,7 +1,9 @@
 /* Preloaded into the daemon: each read of a *.tar takes SLOW_STORAGE_MS longer, and hangs while
  * there is a file SLOW_STORAGE_HANG; so do looks at and closes of one whose path has
- * SLOW_STORAGE_WHOLLY in it, and then of no other. */
+ * SLOW_STORAGE_WHOLLY in it, and then of no other; with SLOW_STORAGE_DENY looks at such a file
+ * fail, as at one on a server that does not know the daemon. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +67,10 @@ int fstat(int fd, struct stat *out)
         real = (int (*)(int, struct stat *))dlsym(RTLD_NEXT, "fstat");
     if (getenv("SLOW_STORAGE_WHOLLY"))
         storage(fd);
+    if (getenv("SLOW_STORAGE_DENY") && is_shard(fd)) {
+        errno = EACCES;
+        return -1;
+    }
     return real(fd, out);
 }
 

@@ -111,6 +111,14 @@ class OwnFeeds(Case):
         done = subprocess.run([str(CTL), "--socket", str(self.socket), "slices", feed, "--world", "2"], capture_output=True, text=True, preexec_fn=become(U1))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_a_server_that_does_not_know_the_daemon(self):
+        """As NFS with Kerberos: the daemon has no ticket to ask about a file, but its user has opened it and it can be read."""
+        if SANITIZE:
+            self.skipTest("its runtime does not bear a library that is loaded before it")
+        self.serve(env={"LD_PRELOAD": str(BUILD / "tests/e2e/libslow_storage.so"), "SLOW_STORAGE_WHOLLY": "/data/", "SLOW_STORAGE_DENY": "1"})
+        peer, feed = self.give()
+        self.assertEqual(self.read_all(peer, feed), (80, 80))
+
     def test_ranks_meet_in_one_job(self):
         self.serve()
         first, feed = self.give()

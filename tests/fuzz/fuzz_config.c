@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "config_feed.h"
+#include "config_recipe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "config_feed.h"
+#include "config_recipe.h"
 #include "control/bad_reply.h"
 #include "control/control.h"
 #include "control/dispatch.h"

@@ -157,8 +157,8 @@ START_TEST(names_of_feeds)
     char longest[DLP_NAME_MAX + 2] = "~1000/";
     memset(longest + 6, 'a', DLP_NAME_MAX - 6);
     static const char *good[] = {"a", "imagenet-train", "~0/a", "~4294967295/A.b_c:/-9"};
-    static const char *bad[] = {"", "~", "~/a", "~1", "~1/", "~a/b", "~1000/a b", "~1~/a", "a~1/b",
-                                "~1/~2/b"};
+    static const char *bad[] = {"",     "~",         "~/a",   "~1",    "~1/",
+                                "~a/b", "~1000/a b", "~1~/a", "a~1/b", "~1/~2/b"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         ck_assert_msg(dlp_feed_name_valid(good[i]), "%s", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

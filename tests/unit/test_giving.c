@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "config_feed.h"
+#include "config_recipe.h"
 #include "control/giving.h"
 #include "control/own_feeds.h"
 #include "control_rig.h"
@@ -71,10 +71,23 @@ static void expect_fds(int count)
     ck_assert_int_eq(open_fds(), count);
 }
 
+/* The list of GPUs is made on a thread, which opens files. */
+static void settle(void)
+{
+    int last = open_fds();
+    for (int same = 0; same < 50; same++) {
+        usleep(1000);
+        if (open_fds() != last)
+            same = 0;
+        last = open_fds();
+    }
+}
+
 static void setup(void)
 {
     scratch_make(&scratch);
     rig_setup();
+    settle();
     rig_control->options.own_feeds = true;
     rig_control->options.read_recipe = config_recipe_parse;
 }

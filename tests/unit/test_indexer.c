@@ -265,6 +265,7 @@ static void *run_hanging(void *context)
     struct indexer_result *result = context;
     const char *path = scratch_at(&scratch, "a");
     struct indexer_options options = {.format = &fake,
+                                      .space = "fake",
                                       .paths = &path,
                                       .count = 1,
                                       .threads = 1,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "config_feed.h"
+#include "config_recipe.h"
 #include "proto/limits.h"
 
 static struct error err;
