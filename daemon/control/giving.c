@@ -45,6 +45,11 @@ struct giving *giving_new(struct session *session)
     return giving;
 }
 
+const struct feed_spec *giving_given(const struct giving *giving, const char *name)
+{
+    return giving && giving->at && !strcmp(giving->at->name, name) ? giving->at : NULL;
+}
+
 bool giving_is_at_work(const struct giving *giving)
 {
     return giving && giving->state != GIVING_NONE;

@@ -77,9 +77,9 @@ class OwnFeeds(Case):
     def nothing_left(self):
         wait_for("descriptors to be closed", lambda: self.daemon_fds() <= self.rest)
 
-    def read_all(self, peer, feed):
+    def read_all(self, peer, feed, job="all"):
         """Rows and valid rows of an epoch."""
-        steps = peer.attach(feed=feed, job="all")[8]
+        steps = peer.attach(feed=feed, job=job)[8]
         rows = valid = 0
         for _ in range(steps):
             _, ready, _ = peer.await_body(wire.READY)
@@ -138,6 +138,12 @@ class OwnFeeds(Case):
         with as_user(U1):
             self.assertEqual(first.give(LABELS, self.shards), feed)
         self.assertEqual(self.read_all(self.peer(), feed), (80, 80))
+
+    def test_jobs_that_have_one_name_for_their_feeds(self):
+        """Each reads what its own connection has given, whichever has given last."""
+        self.serve()
+        peers = [self.give(paths=self.shards[number:]) for number in range(3)]
+        self.assertEqual([self.read_all(peer, feed, f"j{number}") for number, (peer, feed) in enumerate(peers)], [(80, 80), (60, 60), (40, 40)])
 
     def test_what_is_given_is_looked_at(self):
         self.serve()
