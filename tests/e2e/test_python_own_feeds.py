@@ -94,6 +94,14 @@ class Given(PythonCase):
         loaders = [self.loader(self.feed, rank=rank, world=2, job="run", names={"index": "index"}) for rank in range(2)]
         self.assertEqual(len({index for loader in loaders for index in self.rows(loader)}), 100)
 
+    def test_feeds_without_a_name(self):
+        """Two in one job are two, and equal ones are one."""
+        feeds = [dataload.Feed(shards=self.folder / "data/*.tar", transform=transform, **FEED) for transform in ("train", "eval")]
+        train, val = [self.loader(feed, job="run", rank=0, world=2) for feed in feeds]
+        self.assertRegex(train.info["feed"], rf"^~{os.getuid()}/feed-[0-9a-f]{{8}}$")
+        self.assertNotEqual(train.info["feed"], val.info["feed"])
+        self.assertEqual(self.loader(feeds[0], job="run", rank=1, world=2).info["feed"], train.info["feed"])
+
     def test_example(self):
         environment = {**os.environ, **PRELOADED, "DATALOADD_SOCKET": str(self.socket), "PYTHONPATH": str(PACKAGE)}
         done = subprocess.run([sys.executable, "-B", SOURCE / "client/examples/python/own_feed.py", self.folder / "data/data-{00000..00003}.tar"],

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import os
 from typing import Any, Iterable, Union
@@ -14,7 +15,7 @@ __all__ = ["Feed", "configuration", "gift"]
 KEYS = ("name", "source", "folder", "fields", "transform", "shuffle", "tail", "mean", "std", "lag", "lag_bound", "output", "batch", "lanes",
         "seed", "slots", "exif", "decoder", "pixels", "bad_samples", "bad_limit", "share", "handoff", "pin", "allow", "exclude")
 _OWN = ("shards", "image", "label")
-_IMAGE, _LABEL = ("jpg", "jpeg"), "cls"
+_IMAGE, _LABEL, _NAMELESS = ("jpg", "jpeg"), "cls", "feed"
 
 
 def _absolute(path: Union[str, os.PathLike]) -> str:
@@ -70,7 +71,7 @@ class Feed:
     All others are settings of a feed in dataloadd.yaml(5), by the same names; what is left out has the daemon's default.
     """
 
-    def __init__(self, *, shards=None, folder=None, name: str = "feed", image=_IMAGE, label=_LABEL, **settings):
+    def __init__(self, *, shards=None, folder=None, name: str = _NAMELESS, image=_IMAGE, label=_LABEL, **settings):
         for key in settings:
             if key not in KEYS:
                 raise _unknown(key)
@@ -126,5 +127,8 @@ def gift(feed: Feed) -> tuple[str, list[str]]:
     for key, why in _NOT_GIVEN.items():
         if key in feed.settings:
             raise TypeError(f"Feed({key}=...) cannot be given to the daemon of the node: {why}; or have a daemon of your own (spawn=True)")
-    settings = {key: value for key, value in feed.settings.items() if key != "source"}
-    return json.dumps(settings, sort_keys=True, ensure_ascii=False), expand(feed.settings["source"])
+    settings, shards = {key: value for key, value in feed.settings.items() if key != "source"}, expand(feed.settings["source"])
+    if feed.name == _NAMELESS:  # so that a user's feeds for training and for validation are two
+        said = json.dumps([settings, shards], sort_keys=True)
+        settings["name"] = f"{_NAMELESS}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
+    return json.dumps(settings, sort_keys=True, ensure_ascii=False), shards
