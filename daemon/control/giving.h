@@ -22,8 +22,8 @@ void giving_receive(struct session *session, const int *fds, size_t count);
 /* Of a message that takes none: refused, and what was being given is given up. */
 void giving_refuse_rest(struct session *session, uint64_t id);
 void giving_tick(struct session *session, uint64_t now);
-/* The feed of that name as this connection has given it last, whatever others of its user have given
- * since; NULL: it has not. giving may be NULL. */
+/* The feed of that name as this connection has given it last, whatever others of its user have
+ * given since; NULL: it has not. giving may be NULL. */
 const struct feed_spec *giving_given(const struct giving *giving, const char *name);
 bool giving_is_at_work(const struct giving *giving);
 /* The peer is gone. Where a thread is still at its files, the session is reaped after it. */
