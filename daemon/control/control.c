@@ -95,7 +95,7 @@ static void on_tick(uv_timer_t *timer)
     if (control->options.heartbeat)
         heartbeat_beat(control->options.heartbeat, control->instance,
                        workers_stuck_ns(control->options.workers));
-    datasets_tick(control->datasets);
+    datasets_tick(control->datasets, now);
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
         next = s->next;

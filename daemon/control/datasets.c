@@ -266,7 +266,7 @@ static void tell_queue(const struct opening *opening, uint32_t before)
         waiter->progress(waiter->context, text, 0, 0);
 }
 
-static void tell_progress(struct opening *opening)
+static void tell_progress(struct opening *opening, uint64_t now)
 {
     pthread_mutex_lock(&opening->mutex);
     bool news = opening->reports != opening->told;
@@ -274,28 +274,28 @@ static void tell_progress(struct opening *opening)
     snprintf(text, sizeof text, "%s", opening->text);
     uint64_t done = opening->done, total = opening->total;
     opening->told = opening->reports;
-    opening->moved = news ? clock_ns() : opening->moved;
+    opening->moved = news ? now : opening->moved;
     pthread_mutex_unlock(&opening->mutex);
     for (struct datasets_waiter *waiter = opening->waiters; news && waiter; waiter = waiter->next)
         waiter->progress(waiter->context, text, done, total);
 }
 
-static void look_after(struct opening *opening)
+static void look_after(struct opening *opening, uint64_t now)
 {
     uint32_t before = opening->queued ? errands_before(&opening->errand) : 0;
-    tell_progress(opening);
-    if (opening->queued && clock_ns() - opening->moved > PATIENCE_S * CLOCK_SECOND)
+    tell_progress(opening, now);
+    if (opening->queued && now - opening->moved > PATIENCE_S * CLOCK_SECOND)
         give_up(opening);
     else if (before)
         tell_queue(opening, before);
 }
 
 /* What is told may begin further openings, and ends none. */
-void datasets_tick(struct datasets *datasets)
+void datasets_tick(struct datasets *datasets, uint64_t now)
 {
     for (struct opening *opening = datasets->all; opening; opening = opening->next)
         if (opening->running)
-            look_after(opening);
+            look_after(opening, now);
 }
 
 struct dataset *datasets_peek(const struct datasets *datasets, uint32_t feed)

@@ -47,8 +47,9 @@ void datasets_get(struct datasets *datasets, uint32_t feed, const struct feed_sp
                   struct datasets_waiter *waiter);
 /* done will not be called; an opening that nobody waits for is stopped. */
 void datasets_leave(struct datasets_waiter *waiter);
-/* Tells those who wait what the openings have reported since the last call. */
-void datasets_tick(struct datasets *datasets);
+/* Each second: tells those who wait what the openings have reported since the last call, or that
+ * what a user has given is not waited for any longer. */
+void datasets_tick(struct datasets *datasets, uint64_t now);
 /* The one opened last, borrowed; NULL = not opened yet. */
 struct dataset *datasets_peek(const struct datasets *datasets, uint32_t feed);
 /* An opening of the feed runs, also as it was configured before. */

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -343,6 +344,80 @@ START_TEST(one_after_the_other)
 }
 END_TEST
 
+static sem_t answers;
+
+static void hang(struct errand *errand)
+{
+    (void)errand;
+    sem_wait(&answers);
+}
+
+static unsigned ended;
+
+static void on_end(struct errand *errand)
+{
+    errands_end(errand);
+    ended++;
+}
+
+/* Nobody waits for storage for ever, and nobody waits but its user. */
+START_TEST(storage_that_does_not_answer)
+{
+    int fd = shard(0), before = open_fds();
+    struct rig_peer *used = peer_of(1000), *one = peer_of(1000), *two = peer_of(1000);
+    struct rig_peer *other = peer_of(1001);
+    Dlp__Attach message = rig_attach(give(used, "used", 4, &fd, 1));
+    struct errand stuck[OWN_OPENINGS_AT_ONCE] = {0};
+    struct own_user *user = own_feeds_user(rig_control->own_feeds, 1000);
+    sem_init(&answers, 0, 0);
+    for (int i = 0; i < OWN_OPENINGS_AT_ONCE; i++) {
+        stuck[i].run = hang;
+        stuck[i].ran = on_end;
+        errands_add(user->openings, &stuck[i]);
+    }
+    begin(one, "a", 4, 1);
+    rig_await(one, DLP__ENVELOPE__BODY_GIVE_FEED_REPLY);
+    send_files(one, &fd, 1);
+    begin(two, "a", 4, 1);
+    SAY(used, 7, ATTACH, attach, &message);
+    uint64_t now = clock_ns();
+    giving_tick(one->session, now);
+    rig_expect_text(rig_await(one, DLP__ENVELOPE__BODY_ATTACH_PROGRESS)->attach_progress->text,
+                    "waiting for 2 openings of the same user's files", "");
+    datasets_tick(rig_control->datasets, now);
+    rig_expect_text(rig_await(used, DLP__ENVELOPE__BODY_ATTACH_PROGRESS)->attach_progress->text,
+                    "waiting for 3 openings of the same user's files", "");
+    give(other, "a", 4, &fd, 1);
+    now += (GIVING_PATIENCE_S + 1) * CLOCK_SECOND;
+    giving_tick(two->session, now);
+    rig_expect_text(rig_await_error(two, 5, DLP_ERROR_DATASET), "another process of the user",
+                    "not answered for 120 s");
+    giving_tick(one->session, now);
+    rig_expect_text(rig_await_error(one, 6, DLP_ERROR_DATASET), "~1000/a is given up",
+                    "not answered for 120 s");
+    datasets_tick(rig_control->datasets, now);
+    rig_expect_text(rig_await_error(used, 7, DLP_ERROR_DATASET), "~1000/used",
+                    "not answered for 120 s");
+    for (int i = 0; i < OWN_OPENINGS_AT_ONCE; i++)
+        sem_post(&answers);
+    while (ended < OWN_OPENINGS_AT_ONCE)
+        rig_turn();
+    message.job = "again";
+    SAY(used, 7, ATTACH, attach, &message);
+    rig_await(used, DLP__ENVELOPE__BODY_ATTACH_REPLY);
+    rig_peer_free(used);
+    rig_peer_free(one);
+    rig_peer_free(two);
+    rig_peer_free(other);
+    rig_wait_until_free();
+    jobs_expire(rig_control->jobs, UINT64_MAX);
+    own_feeds_tick(rig_control->own_feeds, 1);
+    own_feeds_tick(rig_control->own_feeds, 1 + 2 * OWN_LINGER_S * CLOCK_SECOND);
+    expect_fds(before);
+    close(fd);
+}
+END_TEST
+
 START_TEST(what_is_too_much)
 {
     int fds[] = {shard(0), shard(1), shard(2), shard(3)}, before = open_fds();
@@ -445,6 +520,7 @@ int main(void)
     tcase_add_loop_test(test, other_things_are_not_taken, 0, KINDS);
     tcase_add_test(test, a_file_without_a_name);
     tcase_add_test(test, one_after_the_other);
+    tcase_add_test(test, storage_that_does_not_answer);
     tcase_add_test(test, what_is_too_much);
     tcase_add_test(test, places_are_few);
     tcase_add_test(test, version_1_has_none);
