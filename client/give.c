@@ -114,7 +114,6 @@ static const char *remedy(int code)
 {
     return code == EACCES   ? ": this user has to be able to read it"
            : code == ENOENT ? ": it has to be there on this node"
-           : code == EMFILE ? ": raise ulimit -n"
                             : "";
 }
 
