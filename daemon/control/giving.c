@@ -27,8 +27,9 @@ struct giving {
     uint64_t id;    /* of what is to be answered */
     uint64_t heard; /* ns: its last message about it */
     struct feed_spec *spec;
-    uint32_t wanted;            /* files in all */
-    struct files *fresh;        /* that came last */
+    uint32_t wanted;     /* files in all */
+    struct files *fresh; /* that came last */
+    struct files *known; /* of the feed as it is, while a thread looks; NULL: there is none */
     const struct feed_spec *at; /* what it has given: stays as long as the connection */
     int fds[DLP_FDS_MAX];       /* that came with the message */
     size_t nfds;
@@ -98,6 +99,13 @@ static void answer_begin(struct giving *giving)
     session_send(giving->session, &env);
 }
 
+static void drop_fresh(struct giving *giving)
+{
+    files_unref(giving->fresh);
+    files_unref(giving->known);
+    giving->fresh = giving->known = NULL;
+}
+
 /* It is over; another that waits for it comes to its turn. */
 static void leave(struct giving *giving)
 {
@@ -110,9 +118,8 @@ static void leave(struct giving *giving)
     while (heir && !same_name(heir, giving))
         heir = heir->next;
     spec_unref(giving->spec);
-    files_unref(giving->fresh);
+    drop_fresh(giving);
     giving->spec = NULL;
-    giving->fresh = NULL;
     if (heir && heir->state == GIVING_WAITS)
         answer_begin(heir);
 }
@@ -166,14 +173,15 @@ static int read_recipe(struct giving *giving, const char *recipe, struct refusal
     return refuse(refusal, DLP_ERROR_CONFIG, "%s", err.text);
 }
 
-/* What there is of that name counts already. */
-static int check_room(struct giving *giving, struct refusal *refusal)
+/* For the files up to this number; those that the feed has as it is count already. */
+static int check_room(struct giving *giving, uint32_t until, struct refusal *refusal)
 {
     const struct own_feeds *own = giving->session->control->own_feeds;
     const struct feed_spec *known = own_feeds_find(own, giving->spec->name);
+    uint32_t taken = files_count(giving->spec->files);
     uint32_t shared = known ? files_count(known->files) : 0;
-    uint32_t more = giving->wanted > shared ? giving->wanted - shared : 0;
-    return own_feeds_room(own, giving->user, more, refusal);
+    uint32_t from = taken > shared ? taken : shared;
+    return own_feeds_room(own, giving->user, until > from ? until - from : 0, refusal);
 }
 
 void giving_begin(struct session *session, uint64_t id, const Dlp__GiveFeed *message)
@@ -195,7 +203,7 @@ void giving_begin(struct session *session, uint64_t id, const Dlp__GiveFeed *mes
     while (*last)
         last = &(*last)->next;
     *last = giving;
-    if (check_room(giving, &refusal)) {
+    if (check_room(giving, giving->wanted, &refusal)) {
         fail_with(giving, &refusal);
         return;
     }
@@ -264,6 +272,8 @@ static void look(struct errand *errand)
         access_user_name(giving->session->peer.uid, giving->name);
     for (uint32_t i = 0; i < count && !giving->err.code; i++)
         files_look(giving->fresh, i, &giving->err);
+    if (giving->known && !giving->err.code)
+        files_share(giving->fresh, giving->known, files_count(giving->spec->files));
 }
 
 static void answer_files(struct giving *giving)
@@ -294,11 +304,8 @@ static void finish(struct giving *giving)
 
 static void take_in(struct giving *giving)
 {
-    const struct feed_spec *known =
-        own_feeds_find(giving->session->control->own_feeds, giving->spec->name);
-    files_join(giving->spec->files, giving->fresh, known ? known->files : NULL);
-    files_unref(giving->fresh);
-    giving->fresh = NULL;
+    files_join(giving->spec->files, giving->fresh);
+    drop_fresh(giving);
     giving->state = GIVING_TAKES;
     giving->heard = clock_ns();
     if (files_count(giving->spec->files) == giving->wanted)
@@ -340,12 +347,13 @@ void giving_go_on(struct session *session, uint64_t id, const Dlp__GiveFiles *me
     giving->id = id;
     giving->heard = clock_ns();
     if (check_files(giving, message, &refusal) ||
-        own_feeds_room(session->control->own_feeds, giving->user, (uint32_t)giving->nfds,
-                       &refusal)) {
+        check_room(giving, files_count(giving->spec->files) + (uint32_t)giving->nfds, &refusal)) {
         drop_rest(giving);
         fail_with(giving, &refusal);
         return;
     }
+    const struct feed_spec *known = own_feeds_find(session->control->own_feeds, giving->spec->name);
+    giving->known = known ? files_ref(known->files) : NULL;
     giving->fresh = files_new(giving->user->files);
     for (size_t i = 0; i < giving->nfds; i++)
         files_add(giving->fresh, giving->fds[i], message->names[i]);

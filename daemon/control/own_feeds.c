@@ -83,15 +83,16 @@ int own_feeds_room(const struct own_feeds *own, struct own_user *user, uint32_t 
                       "configuration (users)",
                       user->uid);
     if (held + (uint64_t)more > most)
-        return refuse(refusal, DLP_ERROR_TOO_MANY,
-                      "%u file%s more, and the daemon has %u of uid %u open: %u are possible "
-                      "(descriptors, of users); larger shards are fewer",
-                      more, plural(more), held, user->uid, most);
+        return refuse(
+            refusal, DLP_ERROR_TOO_MANY,
+            "the daemon has %u file%s of uid %u open and would have %llu: %u are possible "
+            "(descriptors, of users); larger shards are fewer",
+            held, plural(held), user->uid, held + (unsigned long long)more, most);
     if (all + more > limit.rlim_cur / LIMIT_SHARE)
         return refuse(refusal, DLP_ERROR_TOO_MANY,
-                      "%u file%s more, and the daemon has %llu that were given: half of the %llu "
-                      "descriptors that it may have (LimitNOFILE, ulimit -n) are for them",
-                      more, plural(more), (unsigned long long)all,
+                      "the daemon has %llu files open that were given and would have %llu: half of "
+                      "the %llu descriptors that it may have (LimitNOFILE, ulimit -n) are for them",
+                      (unsigned long long)all, (unsigned long long)all + more,
                       (unsigned long long)limit.rlim_cur);
     return 0;
 }

@@ -88,16 +88,20 @@ static struct file *take_closing(struct files_owner *owner)
     return file;
 }
 
+static void close_file(struct files_owner *owner, struct file *file)
+{
+    close(file->fd);
+    free(file->name);
+    free(file);
+    atomic_fetch_sub(&owner->held, 1);
+}
+
 static void *close_them(void *context)
 {
     struct files_owner *owner = context;
     struct file *file;
-    while ((file = take_closing(owner))) {
-        close(file->fd);
-        free(file->name);
-        free(file);
-        atomic_fetch_sub(&owner->held, 1);
-    }
+    while ((file = take_closing(owner)))
+        close_file(owner, file);
     files_owner_unref(owner);
     return NULL;
 }
@@ -237,14 +241,23 @@ static bool same(const struct file *a, const struct file *b)
            a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec;
 }
 
-void files_join(struct files *files, const struct files *from, const struct files *known)
+void files_share(struct files *files, const struct files *known, uint32_t first)
+{
+    for (uint32_t i = 0; i < files->count && first + i < known->count; i++) {
+        struct file *ours = files->files[i], *theirs = known->files[first + i];
+        if (!same(ours, theirs))
+            continue;
+        atomic_fetch_add(&theirs->references, 1);
+        files->files[i] = theirs;
+        close_file(files->owner, ours);
+    }
+}
+
+void files_join(struct files *files, const struct files *from)
 {
     for (uint32_t i = 0; i < from->count; i++) {
-        struct file *file = from->files[i];
-        if (known && files->count < known->count && same(file, known->files[files->count]))
-            file = known->files[files->count];
-        atomic_fetch_add(&file->references, 1);
-        append(files, file);
+        atomic_fetch_add(&from->files[i]->references, 1);
+        append(files, from->files[i]);
     }
 }
 

@@ -36,10 +36,11 @@ void files_add(struct files *files, int fd, const char *name);
 /* Looks at the file: a regular one, open for reading. Blocks. -EINVAL, -EACCES and those of fstat,
  * with its name. */
 int files_look(struct files *files, uint32_t number, struct error *err);
-/* Adds all of `from`, which have been looked at; where `known` has the same state of the same file
- * at the same place, that one instead. known may be NULL. */
-void files_join(struct files *files, const struct files *from, const struct files *known);
-bool files_equal(const struct files *a, const struct files *b); /* the same, as files_join has it */
+/* Of these, which have been looked at and nobody else has: where `known` has the same state of the
+ * same file, from its number `first` on, that one takes the place, and ours is closed. Blocks. */
+void files_share(struct files *files, const struct files *known, uint32_t first);
+void files_join(struct files *files, const struct files *from); /* adds all of `from` */
+bool files_equal(const struct files *a, const struct files *b); /* in files_share's sense */
 uint32_t files_count(const struct files *files);
 const char *files_name(const struct files *files, uint32_t number);
 

@@ -424,14 +424,15 @@ START_TEST(what_is_too_much)
     struct rlimit limit, low;
     struct rig_peer *peer = peer_of(1000);
     begin(peer, "a", 4, 4097);
-    rig_expect_text(rig_await_error(peer, 5, DLP_ERROR_TOO_MANY), "4097 files more",
+    rig_expect_text(rig_await_error(peer, 5, DLP_ERROR_TOO_MANY), "would have 4097",
                     "4096 are possible");
     getrlimit(RLIMIT_NOFILE, &limit);
     low = limit;
     low.rlim_cur = 200;
     setrlimit(RLIMIT_NOFILE, &low);
     begin(peer, "a", 4, 101);
-    rig_expect_text(rig_await_error(peer, 5, DLP_ERROR_TOO_MANY), "101 files more", "of the 200");
+    rig_expect_text(rig_await_error(peer, 5, DLP_ERROR_TOO_MANY), "would have 101",
+                    "the 200 descriptors");
     setrlimit(RLIMIT_NOFILE, &limit);
     rig_control->options.own_feeds = false;
     begin(peer, "a", 4, 1);
