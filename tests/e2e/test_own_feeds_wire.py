@@ -309,6 +309,7 @@ class OwnFeeds(Case):
                     self.assertEqual(peer.give(LABELS, paths), f"~{U1}/mine")
                 self.assertIn("would have 41", peer.give(LABELS, [self.shards[1]] * 4096))  # until the old ones have gone
                 wait_for("those to be closed", lambda: peer.give(LABELS, full[:1]) == f"~{U1}/mine")
+            wait_for("the last of them to be closed", lambda: self.daemon_fds() < self.rest + 100)
         names = [json.dumps({**json.loads(LABELS), "name": f"f{i}"}) for i in range(65)]
         with as_user(U1):
             for i in range(64):
