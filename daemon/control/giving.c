@@ -232,9 +232,8 @@ void giving_refuse_rest(struct session *session, uint64_t id)
     snprintf(text, sizeof text, "%zu descriptor%s came with a message that takes none", count,
              plural(count));
     if (giving->state == GIVING_TAKES)
-        fail(giving, DLP_ERROR_BAD_REQUEST, text);
-    else
-        session_deny(session, id, WHAT, DLP_ERROR_BAD_REQUEST, text);
+        leave(giving);
+    session_deny(session, id, WHAT, DLP_ERROR_BAD_REQUEST, text);
 }
 
 static int check_files(const struct giving *giving, const Dlp__GiveFiles *message,
