@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/client_parts.h"
+#include "client/give.h"
 #include "proto/errors.h"
 #include "proto/frames.h"
 #include "proto/socket_path.h"
@@ -69,7 +70,7 @@ static void fill_resume(struct dataload *handle, Dlp__Attach *attach, Dlp__Posit
     attach->resume = position;
 }
 
-static void send_attach(struct dataload *handle)
+void attach_send(struct dataload *handle)
 {
     const dataload_options *options = &handle->options;
     bool again = handle->attached;
@@ -108,20 +109,27 @@ void attach_hello(struct dataload *handle, const Dlp__HelloReply *reply)
     if (reply->version < DLP_VERSION_MIN || reply->version > DLP_VERSION_MAX)
         handle_protocol(handle, "it chose protocol version %u of %u to %u", reply->version,
                         DLP_VERSION_MIN, DLP_VERSION_MAX);
+    else if (handle->giving)
+        give_begin(handle, reply->version);
     else
-        send_attach(handle);
+        attach_send(handle);
 }
 
-void attach_progress(struct dataload *handle, const Dlp__AttachProgress *progress)
+void attach_alive(struct dataload *handle)
 {
-    const dataload_options *options = &handle->options;
-    dlp_printable(progress->text, handle->report, sizeof handle->report);
-    int64_t deadline = in_ms(options->timeout_ms);
+    int64_t deadline = in_ms(handle->options.timeout_ms);
     if (!handle->attached || deadline > handle->deadline)
         handle->deadline = deadline;
+}
+
+void attach_report(struct dataload *handle, const char *text, uint64_t done, uint64_t total)
+{
+    const dataload_options *options = &handle->options;
+    dlp_printable(text, handle->report, sizeof handle->report);
+    attach_alive(handle);
     /* During a reconnect the caller's context may be gone. */
     if (options->progress && !handle->attached)
-        options->progress(options->context, handle->report, progress->done, progress->total);
+        options->progress(options->context, handle->report, done, total);
 }
 
 /* The attachment has begun, or goes on. */
@@ -211,7 +219,8 @@ static int check_name(struct dataload *handle, const char *what, const char *nam
 
 static int check_names(struct dataload *handle, const char *feed, const dataload_options *options)
 {
-    int r = check_name(handle, "feed", feed ? feed : "");
+    bool fits = options->recipe || (feed && dlp_feed_name_valid(feed));
+    int r = fits ? 0 : check_name(handle, "feed", feed ? feed : "");
     if (r == 0 && options->job)
         r = check_name(handle, "job", options->job);
     if (r == 0 && options->group)
@@ -260,7 +269,7 @@ static int keep_strings(struct dataload *handle, const char *feed, const dataloa
     dlp_escape(options->program ? options->program : program_invocation_short_name, program,
                sizeof program);
     handle->options = *options;
-    handle->feed = strdup(feed);
+    handle->feed = strdup(feed ? feed : GIVE_NAMELESS);
     handle->options.job = strdup(options->job ? options->job : job);
     handle->options.program = strdup(program);
     handle->options.socket = options->socket ? strdup(options->socket) : NULL;
@@ -284,6 +293,8 @@ static int configure(struct dataload *handle, const char *feed, const dataload_o
     int r = check_names(handle, feed, &options);
     if (r == 0)
         r = check_options(handle, &options);
+    if (r == 0)
+        r = give_keep(handle, feed, &options);
     return r < 0 ? r : keep_strings(handle, feed, &options);
 }
 
@@ -316,7 +327,7 @@ static void drive_attach(struct dataload *handle)
     if (r < 0)
         handle_end(handle, r, "%s", handle->error);
     request_pump(handle);
-    while (handle->phase == PHASE_HELLO || handle->phase == PHASE_ATTACH) {
+    while (handle->phase >= PHASE_HELLO && handle->phase <= PHASE_ATTACH) {
         wait_for_answer(handle);
         request_pump(handle);
     }

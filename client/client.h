@@ -13,6 +13,7 @@
 
 #include "client/dataload.h"
 #include "client/mapping.h"
+#include "client/meter.h"
 #include "proto/channel.h"
 
 #define CLIENT_NEVER INT64_MAX
@@ -33,15 +34,10 @@ struct turn {
 enum phase {
     PHASE_LOST,   /* no connection; the next try is at retry_at, the last one at deadline */
     PHASE_HELLO,  /* the reply to Hello is awaited, until deadline */
+    PHASE_GIVE,   /* the reply to GiveFeed or GiveFiles is awaited, until deadline */
     PHASE_ATTACH, /* the reply to Attach is awaited, until deadline */
     PHASE_STREAM, /* batches come */
     PHASE_ENDED   /* for good, with end_code and end_text */
-};
-
-struct meter {
-    int64_t attached_at;
-    int64_t waited; /* for the batch that comes next */
-    dataload_stats totals;
 };
 
 struct dataload {
@@ -54,6 +50,7 @@ struct dataload {
     /* As the caller gave them; the strings are ours. */
     dataload_options options;
     char *feed;
+    struct giving *giving; /* NULL: the feed is the daemon's */
     struct device *device; /* NULL: batches lie in the host's memory */
     bool gpu_only;         /* was said in Attach */
 
@@ -66,7 +63,7 @@ struct dataload {
     uint64_t last_id;
     uint64_t
         offer; /* id of the Attach by which memory of a GPU was taken, until a batch is in it */
-    uint64_t awaited; /* id of the Hello, Attach, Seek or Detach that has no reply yet, else 0 */
+    uint64_t awaited; /* id of the request that has no reply yet, else 0 */
     int64_t deadline, retry_at;
     char report[DLP_TEXT_MAX + 1]; /* last AttachProgress, or refusal that may pass */
 

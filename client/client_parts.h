@@ -44,7 +44,10 @@ void request_close(struct dataload *handle);
 /* Connects and says Hello: 0, or -errno with the text of the last error set. */
 int attach_start(struct dataload *handle);
 void attach_hello(struct dataload *handle, const Dlp__HelloReply *reply);
-void attach_progress(struct dataload *handle, const Dlp__AttachProgress *progress);
+void attach_send(struct dataload *handle);  /* Attach */
+void attach_alive(struct dataload *handle); /* it goes on: the time-out counts from now */
+/* That, and the caller is told. */
+void attach_report(struct dataload *handle, const char *text, uint64_t done, uint64_t total);
 void attach_reply(struct dataload *handle, const Dlp__AttachReply *reply, const int *fds,
                   size_t nfds);
 /* Another one, after memory of a GPU that we had taken: the daemon would not have it so. */
@@ -69,6 +72,7 @@ bool reply_keep(struct dataload *handle, const Dlp__AttachReply *reply);
 void reconnect_lost(struct dataload *handle); /* the connection has ended */
 void reconnect_step(struct dataload *handle); /* in PHASE_LOST: tries again when it is time */
 void reconnect_refused(struct dataload *handle, unsigned code, const char *text);
+void reconnect_later(struct dataload *handle, const char *text); /* a refusal that passes */
 void reconnect_give_up(struct dataload *handle);
 /* Makes a reply that came after a reconnect the current one, or ends the attachment. */
 void reconnect_check(struct dataload *handle, const Dlp__AttachReply *reply);
@@ -104,13 +108,6 @@ bool resume_fits(const char *text); /* a daemon's template */
 
 /* view.c */
 uint64_t view_bytes(const struct dataload_batch *batch); /* of its tensors */
-
-/* meter.c */
-void meter_start(struct meter *meter, int64_t now);
-void meter_waited(struct meter *meter, int64_t ns);
-/* A batch is handed out, or an error in its place (no rows); returns how long it was waited for. */
-uint64_t meter_taken(struct meter *meter, uint32_t rows, uint64_t bytes);
-void meter_released(struct meter *meter, int64_t ns);
 
 /* job.c: the name of the job where the caller gives none: Slurm job and step; a torchrun run id
  * other than "none"; pid and start time of the launcher under torchrun or mpirun; "default" where a

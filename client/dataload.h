@@ -66,6 +66,14 @@ typedef struct dataload_options {
     /* 1: 'dataloadctl replay' may have it handed batches again, in which what it has written is
      * still, to measure it without waits; all ranks as many, then the one that was due. */
     int allow_replay;
+    /* A feed of the caller's own, which the daemon need not be able to open: `feed` is NULL then.
+     * One entry of `feeds` in dataloadd.conf(5), without source, folder, exclude and allow, as a
+     * text; and the paths of its tar shards, in order. The library opens them, a few at a time, and
+     * passes them on; again after a restart of the daemon, from within dataload_next, which waits
+     * for storage then. All ranks of a job give the same. NULL: `feed` is the daemon's. */
+    const char *recipe;
+    const char *const *files;
+    size_t nfiles;
 } dataload_options;
 
 #define DATALOAD_HOST 0
@@ -128,6 +136,7 @@ typedef struct dataload_info {
     int device;             /* number of the GPU in this process, -1: shared memory */
     unsigned char gpu[16];  /* its UUID */
     const char *memory_why; /* why no better kind, or fewer slots; "": nothing to tell */
+    const char *feed;       /* as the daemon calls it: "~UID/NAME" if it is the caller's own */
 } dataload_info;
 
 typedef struct dataload_stats {
@@ -147,7 +156,8 @@ typedef struct dataload_stats {
 /* Attaches to a feed. On error *handle is still set (to a dead handle) so that
  * dataload_error(*handle) gives the text; free it with dataload_detach in any case. -ECONNREFUSED:
  * no daemon is running; -ENOENT: it has no such feed; -EACCES: the caller may not use it; -ENODEV:
- * batches cannot lie on a GPU, and options.device says that they have to; -ESHUTDOWN: it drains. */
+ * batches cannot lie on a GPU, and options.device says that they have to; -ESHUTDOWN: it drains;
+ * -EIO: a shard cannot be read; -EOPNOTSUPP: it is too old for a feed of the caller's own. */
 DATALOAD_API int dataload_attach(const char *feed, const dataload_options *options,
                                  dataload **handle);
 /* Gives everything back and frees the handle; NULL is fine. Batches not released become invalid. */
@@ -157,10 +167,10 @@ DATALOAD_API void dataload_detach(dataload *handle);
  * the caller, DATALOAD_EPOCH_END, -ETIMEDOUT (nothing lost, call again), -EDEADLK (the caller holds
  * all slots), -EBADMSG (bad_samples: fail; the next call goes on), -EINTR (a signal handler of the
  * caller ran). These end the attachment: -ECONNRESET (the daemon has gone for longer than
- * reconnect_ms), -ESTALE (it has come back with another plan; or the group of a feed with lag:
- * detach has gone on without this trainer), -ECANCELED (bad_limit), -ECONNABORTED
- * (dataloadctl detach has ended the job), -EPROTO. Steps follow each
- * other, but for a feed with lag: skip: what a trainer is too slow for passes it by
+ * reconnect_ms), -ESTALE (it has come back with another plan, or a shard of the caller's own feed
+ * has changed or gone; or the group of a feed with lag: detach has gone on without this trainer),
+ * -ECANCELED (bad_limit), -ECONNABORTED (dataloadctl detach has ended the job), -EPROTO. Steps
+ * follow each other, but for a feed with lag: skip: what a trainer is too slow for passes it by
  * (dataload_stats.skipped), also the rest of an epoch, which still ends by one DATALOAD_EPOCH_END.
  */
 DATALOAD_API int dataload_next(dataload *handle, int timeout_ms, dataload_batch **batch);

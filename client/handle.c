@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/client_parts.h"
+#include "client/give.h"
 
 int64_t handle_now(void)
 {
@@ -62,6 +63,7 @@ void handle_free(struct dataload *handle)
         free(handle->notes[i]);
     free(handle->transform);
     free(handle->feed);
+    give_free(handle->giving);
     free((char *)handle->options.socket);
     free((char *)handle->options.job);
     free((char *)handle->options.group);
@@ -192,6 +194,7 @@ int dataload_get_info(dataload *handle, dataload_info *info)
         .memory = (dataload_memory)handle->memory,
         .device = on_gpu ? handle->device->number : -1,
         .memory_why = handle->memory_why,
+        .feed = handle->feed,
     };
     if (on_gpu)
         memcpy(all.gpu, handle->device->uuid, sizeof all.gpu);

@@ -1,4 +1,4 @@
-#include "client/client_parts.h"
+#include "client/meter.h"
 
 #define STALL_NS 1000000 /* a wait longer than this is a stall */
 

@@ -89,15 +89,20 @@ static bool passes(unsigned code)
            code == DLP_ERROR_TOO_MANY || code == DLP_ERROR_GPU;
 }
 
+void reconnect_later(struct dataload *handle, const char *text)
+{
+    strcpy(handle->report, text);
+    request_close(handle);
+    lose(handle);
+}
+
 void reconnect_refused(struct dataload *handle, unsigned code, const char *text)
 {
     if (!passes(code)) {
         handle_end(handle, -dlp_error_errno(code), "dataloadd has come back, but: %s", text);
         return;
     }
-    strcpy(handle->report, text);
-    request_close(handle);
-    lose(handle);
+    reconnect_later(handle, text);
 }
 
 void reconnect_check(struct dataload *handle, const Dlp__AttachReply *reply)

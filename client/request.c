@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/client_parts.h"
+#include "client/give.h"
 #include "proto/errors.h"
 #include "proto/frames.h"
 
@@ -54,18 +55,24 @@ static void error_message(struct dataload *handle, uint64_t id, const Dlp__Error
         handle_end(handle, code, "%s", text);
     else if (id == 0 && handle->phase == PHASE_STREAM)
         take_final(handle, code, text);
+    else if (id != 0 && handle->attached && handle->phase == PHASE_GIVE)
+        reconnect_later(handle, text); /* it has waited for the next shards for too long */
     else if (id != 0 && error->code != DLP_ERROR_UNSUPPORTED)
         handle_end(handle, code, "%s", text);
     else if (id == 0 && handle->phase != PHASE_STREAM)
         attach_refused(handle, error->code, text);
 }
 
+static bool attaching(const struct dataload *handle)
+{
+    return handle->phase >= PHASE_HELLO && handle->phase <= PHASE_ATTACH;
+}
+
 /* A message of which the phase tells whether it may come. */
 static bool expected(struct dataload *handle, const Dlp__Envelope *env, enum phase phase,
                      const char *name)
 {
-    bool reply = phase == PHASE_HELLO || phase == PHASE_ATTACH;
-    if (handle->phase == phase && (!reply || env->id == handle->awaited))
+    if (handle->phase == phase && (!attaching(handle) || env->id == handle->awaited))
         return true;
     handle_protocol(handle, "%s was not asked for", name);
     return false;
@@ -87,9 +94,20 @@ static void dispatch(struct dataload *handle, const Dlp__Envelope *env, int *fds
         if (expected(handle, env, PHASE_HELLO, "HelloReply"))
             attach_hello(handle, env->hello_reply);
         break;
+    case DLP__ENVELOPE__BODY_GIVE_FEED_REPLY:
+        if (expected(handle, env, PHASE_GIVE, "GiveFeedReply"))
+            give_named(handle, env->give_feed_reply);
+        break;
+    case DLP__ENVELOPE__BODY_GIVE_FILES_REPLY:
+        if (expected(handle, env, PHASE_GIVE, "GiveFilesReply"))
+            give_taken(handle, env->give_files_reply);
+        break;
     case DLP__ENVELOPE__BODY_ATTACH_PROGRESS:
-        if (!checked(handle, env) && expected(handle, env, PHASE_ATTACH, "AttachProgress"))
-            attach_progress(handle, env->attach_progress);
+        if (!checked(handle, env) &&
+            expected(handle, env, handle->phase == PHASE_GIVE ? PHASE_GIVE : PHASE_ATTACH,
+                     "AttachProgress"))
+            attach_report(handle, env->attach_progress->text, env->attach_progress->done,
+                          env->attach_progress->total);
         break;
     case DLP__ENVELOPE__BODY_ATTACH_REPLY:
         if (checked(handle, env))
@@ -229,8 +247,7 @@ void request_pump(struct dataload *handle)
     while (receive_some(handle))
         ;
     release_poll(handle);
-    bool overdue = handle_now() >= handle->deadline;
-    if (overdue && (handle->phase == PHASE_HELLO || handle->phase == PHASE_ATTACH))
+    if (attaching(handle) && handle_now() >= handle->deadline)
         attach_overdue(handle);
     request_settle(handle);
 }

@@ -25,7 +25,7 @@ static int add_feed(struct config_yaml *yaml, yaml_node_t *node, const char *key
     struct config *config = target;
     (void)key;
     config->feeds = mem_grow(config->feeds, config->nfeeds + 1, sizeof(struct feed_spec *));
-    int rc = config_feed_parse(yaml, node, &config->feeds[config->nfeeds++]);
+    int rc = config_feed_parse(yaml, node, false, &config->feeds[config->nfeeds++]);
     if (rc)
         return rc;
     const char *name = config->feeds[config->nfeeds - 1]->name;
@@ -121,6 +121,7 @@ static const struct config_key config_keys[] = {
     {"clients", config_yaml_u32, CONFIG(clients)},
     {"users", config_users, CONFIG(users)},
     {"job_linger", config_yaml_u32, CONFIG(job_linger)},
+    {"own_feeds", parse_yes, CONFIG(own_feeds)},
     {"cache", parse_cache, 0},
     {"metrics", parse_metrics, CONFIG(metrics)},
     {"feeds", parse_feeds, 0},
@@ -164,6 +165,7 @@ int config_parse(const char *path, const char *text, size_t size, struct config 
     *config = (struct config){.path = mem_string(path),
                               .clients = DLP_CLIENTS_MAX,
                               .job_linger = 60,
+                              .own_feeds = true,
                               .cache_bytes = CACHE_BYTES_DEFAULT,
                               .cache_marks = true};
     users_copy(&config->users, NULL);

@@ -22,6 +22,7 @@ struct config {
     unsigned clients;       /* most at once */
     struct users users;     /* what each of them may have */
     unsigned job_linger;    /* seconds a job outlives its last client */
+    bool own_feeds;         /* users may give feeds of their own */
     char *cache_dir;        /* NULL = auto */
     uint64_t cache_bytes;
     bool cache_marks;            /* marks of JPEGs are kept there */

@@ -14,6 +14,7 @@
 #include "store/plan.h"
 
 #define LAG_BOUND_MAX 3600U
+#define FROM_MAX 64U
 
 static bool name_valid(const char *name)
 {
@@ -64,6 +65,8 @@ static int parse_folder(struct config_yaml *yaml, yaml_node_t *node, const char 
 static int add_suffix(struct config_yaml *yaml, yaml_node_t *node, const char *key, void *target)
 {
     struct field_spec *field = target;
+    if (field->nfrom == FROM_MAX)
+        return config_yaml_error(yaml, node, key, "more than %u parts for one field", FROM_MAX);
     field->from = mem_grow(field->from, field->nfrom + 1, sizeof *field->from);
     field->from[field->nfrom] = NULL;
     int rc = config_yaml_string(yaml, node, key, &field->from[field->nfrom]);
@@ -459,7 +462,18 @@ static uint64_t digest(struct config_yaml *yaml, yaml_node_t *node, const struct
     return sum;
 }
 
-int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_spec **out)
+static int check_source(struct config_yaml *yaml, yaml_node_t *node, const struct feed_spec *spec,
+                        uint64_t seen)
+{
+    if (!(seen & (1ULL << KEY_SOURCE)) == !(seen & (1ULL << KEY_FOLDER)))
+        return config_yaml_error(yaml, node, spec->name,
+                                 "give either source (tar shards) or folder (an image folder)");
+    if (spec->npatterns == 0)
+        return config_yaml_error(yaml, node, spec->name, "source is empty");
+    return 0;
+}
+
+int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, bool own, struct feed_spec **out)
 {
     struct feed_spec *spec = *out = mem_new(sizeof *spec);
     spec->refs = 1;
@@ -470,12 +484,10 @@ int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_s
     if (rc)
         return rc;
     if (!spec->name)
-        return config_yaml_error(yaml, node, "feeds", "a feed needs a name");
-    if (!(seen & (1ULL << KEY_SOURCE)) == !(seen & (1ULL << KEY_FOLDER)))
-        return config_yaml_error(yaml, node, spec->name,
-                                 "give either source (tar shards) or folder (an image folder)");
-    if (spec->npatterns == 0)
-        return config_yaml_error(yaml, node, spec->name, "source is empty");
+        return config_yaml_error(yaml, node, own ? "name" : "feeds", "a feed needs a name");
+    rc = own ? 0 : check_source(yaml, node, spec, seen);
+    if (rc)
+        return rc;
     fill_in(spec, seen, is_eval(yaml, node));
     if (spec->nfields == 0)
         return config_yaml_error(yaml, node, spec->name, "fields is empty");

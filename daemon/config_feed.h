@@ -5,7 +5,9 @@
 #include "config_yaml.h"
 #include "feed/spec.h"
 
-/* *out is set also on error, to be given back by spec_unref. */
-int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, struct feed_spec **out);
+/* own: without a source, which its user gives. *out is set also on error, to be given back by
+ * spec_unref. */
+int config_feed_parse(struct config_yaml *yaml, yaml_node_t *node, bool own,
+                      struct feed_spec **out);
 
 #endif

@@ -90,7 +90,8 @@ static void take(struct reload *reload)
                                       .memory = fresh->memory,
                                       .client_memory = fresh->client_memory,
                                       .clients = fresh->clients,
-                                      .job_linger = fresh->job_linger};
+                                      .job_linger = fresh->job_linger,
+                                      .own_feeds = fresh->own_feeds};
     log_event(LOG_NOTICE, log_about(LOG_RELOADED), "the configuration %s is read again",
               fresh->path);
     reload->taken = time(NULL);

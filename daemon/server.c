@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/plural.h"
+#include "config_recipe.h"
 #include "control/control.h"
 #include "control/heartbeat.h"
 #include "control/ledger.h"
@@ -298,6 +299,8 @@ static void start_control(struct server *server)
                                       .clients = config->clients,
                                       .users = &config->users,
                                       .job_linger = config->job_linger,
+                                      .own_feeds = config->own_feeds,
+                                      .read_recipe = config_recipe_parse,
                                       .cache_dir = server->cache_dir,
                                       .cache_bytes = config->cache_bytes,
                                       .cache_marks = config->cache_marks,

@@ -30,7 +30,9 @@ struct dlp_channel {
     size_t start, end, room; /* in[start .. end) is read and not taken */
     int fds[DLP_FDS_MAX];
     size_t nfds;
-    size_t fds_at; /* in `in`: the last byte of the read that brought the descriptors */
+    size_t fds_at;          /* in `in`: the last byte of the read that brought the descriptors */
+    dlp_channel_drop *drop; /* NULL: they are closed */
+    void *drop_context;
     struct frame *first, **last;
     size_t unsent;
 };
@@ -54,6 +56,16 @@ static void close_all(int *fds, size_t *nfds)
         close(fds[--*nfds]);
 }
 
+/* Received ones. */
+static void drop_fds(struct dlp_channel *channel, int *fds, size_t *nfds)
+{
+    if (!channel->drop)
+        close_all(fds, nfds);
+    else if (*nfds)
+        channel->drop(channel->drop_context, fds, *nfds);
+    *nfds = 0;
+}
+
 static void drop_first(struct dlp_channel *channel)
 {
     struct frame *frame = channel->first;
@@ -71,7 +83,7 @@ void dlp_channel_free(struct dlp_channel *channel)
         return;
     while (channel->first)
         drop_first(channel);
-    close_all(channel->fds, &channel->nfds);
+    drop_fds(channel, channel->fds, &channel->nfds);
     close(channel->fd);
     free(channel->in);
     free(channel);
@@ -80,6 +92,13 @@ void dlp_channel_free(struct dlp_channel *channel)
 int dlp_channel_fd(const struct dlp_channel *channel)
 {
     return channel->fd;
+}
+
+void dlp_channel_take_fds(struct dlp_channel *channel, dlp_channel_drop *drop, void *context)
+{
+    channel->limits.take_fds = true;
+    channel->drop = drop;
+    channel->drop_context = context;
 }
 
 static int duplicate(struct frame *frame, const int *fds, size_t nfds)
@@ -177,7 +196,8 @@ int dlp_channel_flush(struct dlp_channel *channel)
 {
     while (channel->first) {
         ssize_t sent = send_some(channel->fd, channel->first);
-        if (sent == -EAGAIN)
+        /* Descriptors on their way are limited for all processes of a user together. */
+        if (sent == -EAGAIN || sent == -ETOOMANYREFS)
             return 0;
         if (sent < 0)
             return sent == -ECONNRESET ? -EPIPE : (int)sent;
@@ -193,7 +213,7 @@ size_t dlp_channel_unsent(const struct dlp_channel *channel)
 
 static long die(struct dlp_channel *channel, int why)
 {
-    close_all(channel->fds, &channel->nfds);
+    drop_fds(channel, channel->fds, &channel->nfds);
     channel->dead = why;
     return why;
 }
@@ -238,7 +258,7 @@ static int keep_fds(struct dlp_channel *channel, struct msghdr *message)
     }
     bool cut = message->msg_flags & MSG_CTRUNC;
     if (cut || (nfds && channel->nfds)) {
-        close_all(fds, &nfds);
+        drop_fds(channel, fds, &nfds);
         return cut ? -EMFILE : -EPROTO;
     }
     if (nfds) {

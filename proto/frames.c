@@ -95,6 +95,15 @@ int dlp_name_valid(const char *text)
     return length > 0 && length <= DLP_NAME_MAX && !text[length];
 }
 
+int dlp_feed_name_valid(const char *text)
+{
+    size_t digits = *text == '~' ? strspn(text + 1, "0123456789") : 0;
+    if (*text != '~')
+        return dlp_name_valid(text);
+    return digits && text[1 + digits] == '/' && strlen(text) <= DLP_NAME_MAX &&
+           dlp_name_valid(text + 1 + digits + 1);
+}
+
 /* Bytes of the UTF-8 character at text, 0 when it is none; *point is its number. */
 static size_t utf8_length(const unsigned char *text, uint32_t *point)
 {

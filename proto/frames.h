@@ -30,6 +30,8 @@ void dlp_unpacked_free(void *message); /* NULL is fine */
 
 /* True when text is a name by the rule [A-Za-z0-9._:/-]{1,128}. */
 int dlp_name_valid(const char *text);
+/* The same of a feed, which may also be a user's own: ~UID/NAME. */
+int dlp_feed_name_valid(const char *text);
 /* Copies text to out (size > 0) with control characters, those that turn the direction of text,
  * backslash and invalid UTF-8 escaped as \xNN: what comes from peers or shards is sent and printed
  * only through this. Cuts at a character boundary; returns out. */

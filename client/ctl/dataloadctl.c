@@ -182,6 +182,11 @@ static const char *name(struct argp_state *state, const char *what, const char *
     return word;
 }
 
+static const char *feed_name(struct argp_state *state, const char *word)
+{
+    return dlp_feed_name_valid(word) ? word : name(state, "feed", word);
+}
+
 static void take_word(struct argp_state *state, struct line *line, char *word)
 {
     if (line->verb && line->verb->feed == NAMES_JOB && !line->ctl.job) {
@@ -189,7 +194,7 @@ static void take_word(struct argp_state *state, struct line *line, char *word)
         return;
     }
     if (line->verb && line->verb->feed > NAMES_JOB && !line->ctl.feed) {
-        line->ctl.feed = name(state, "feed", word);
+        line->ctl.feed = feed_name(state, word);
         return;
     }
     if (line->verb && line->verb->feed == NAMES_FEED_AND_KEY && !line->ctl.key) {
@@ -291,7 +296,7 @@ static error_t parse_verb_option(int key, char *arg, struct argp_state *state, s
         ctl->gpu = arg;
         return 0;
     case OPT_FEED:
-        ctl->feed = name(state, "feed", arg);
+        ctl->feed = feed_name(state, arg);
         return 0;
     case OPT_BATCHES:
         ctl->batches = whole(state, key, arg, 1, 1000000);

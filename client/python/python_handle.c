@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "client/python/gpu_context.h"
@@ -63,22 +64,42 @@ static PyObject *wrap(PyTypeObject *type, dataload *handle)
     return PyErr_NoMemory();
 }
 
+/* The shards of a feed of the caller's own, from a list of bytes; false with an exception. */
+static bool take_files(PyObject *list, dataload_options *options)
+{
+    Py_ssize_t count = list ? PyList_Size(list) : 0;
+    const char **files = list ? calloc((size_t)count + 1, sizeof *files) : NULL;
+    options->files = files;
+    options->nfiles = (size_t)count;
+    if (list && !files) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!(files[i] = PyBytes_AsString(PyList_GetItem(list, i))))
+            return false;
+    return true;
+}
+
 static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"feed",   "socket", "job",     "rank",         "world", "batch",
-                            "seed",   "epoch",  "slots",   "resume",       "group", "timeout_ms",
-                            "device", "gpu",    "program", "allow_replay", NULL};
+    static char *names[] = {"feed",         "socket",     "job",    "rank",  "world",
+                            "batch",        "seed",       "epoch",  "slots", "resume",
+                            "group",        "timeout_ms", "device", "gpu",   "program",
+                            "allow_replay", "recipe",     "files",  NULL};
     const char *feed;
     dataload_options options = DATALOAD_OPTIONS_INIT;
     long long rank = -1, world = -1, batch = -1, seed = -1, epoch = -1, slots = -1;
     int gpu = -1;
     char why[1024] = "";
     dataload *handle;
+    PyObject *files = NULL;
     options.interrupted = interrupted;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "s|$zzLLLLLLzziiizp", names, &feed, &options.socket, &options.job, &rank,
-            &world, &batch, &seed, &epoch, &slots, &options.resume, &options.group,
-            &options.timeout_ms, &options.device, &gpu, &options.program, &options.allow_replay))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "z|$zzLLLLLLzziiizpzO!", names, &feed,
+                                     &options.socket, &options.job, &rank, &world, &batch, &seed,
+                                     &epoch, &slots, &options.resume, &options.group,
+                                     &options.timeout_ms, &options.device, &gpu, &options.program,
+                                     &options.allow_replay, &options.recipe, &PyList_Type, &files))
         return NULL;
     options.rank = rank;
     options.world = world;
@@ -86,7 +107,12 @@ static PyObject *handle_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     options.seed = seed;
     options.epoch = epoch;
     options.slots = slots;
+    if (!take_files(files, &options)) {
+        free((void *)options.files);
+        return NULL;
+    }
     int r = attach(feed, &options, gpu, &handle, why, sizeof why);
+    free((void *)options.files);
     if (PyErr_Occurred()) {
         if (r == 0)
             dataload_detach(handle);
@@ -272,12 +298,12 @@ static PyObject *info(PyObject *self, PyObject *ignored)
         return raise_last(link, r);
     static const char *const memory[] = {"host", "vmm", "ipc"};
     PyObject *made = Py_BuildValue(
-        "{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:s,s:O,s:s,s:i,s:s}", "job", all.job,
+        "{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:s,s:O,s:s,s:i,s:s,s:s}", "job", all.job,
         "plan_id", all.plan_id, "fingerprint", all.fingerprint, "transform", all.transform, "rank",
         all.rank, "world", all.world, "batch", all.batch, "slots", all.slots, "seed", all.seed,
         "records", all.records, "epoch", all.epoch, "step", all.step, "started", all.started,
         "shared", all.shared ? Py_True : Py_False, "memory", memory[all.memory], "device",
-        all.device, "memory_why", all.memory_why);
+        all.device, "memory_why", all.memory_why, "feed", all.feed);
     link_unlock(link);
     return made;
 }

@@ -100,11 +100,15 @@ PyMODINIT_FUNC PyInit__dataload(void);
 
 PyMODINIT_FUNC PyInit__dataload(void)
 {
+    static PyMethodDef functions[] = {
+        {"glob", glob_paths, METH_O, "paths (bytes) that match a pattern, by glob(3)"},
+        {NULL, NULL, 0, NULL}};
     static struct PyModuleDef definition = {
         .m_base = PyModuleDef_HEAD_INIT,
         .m_name = "dataload._dataload",
         .m_doc = "The C library libdataload for the package dataload.",
         .m_size = -1,
+        .m_methods = functions,
     };
     PyObject *module = PyModule_Create(&definition);
     if (module && (handle_type = add_type(module, &handle_spec, "Handle")) &&

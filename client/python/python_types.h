@@ -37,6 +37,9 @@ struct batch_facts {
 
 /* A Batch of a batch just lent, without the lock. Takes over the hold. */
 PyObject *batch_new(struct hold *hold, const struct batch_facts *facts);
+/* Paths (bytes) that match a pattern (bytes), as glob(3) has it, in no order; OSError for a
+ * directory that cannot be read. */
+PyObject *glob_paths(PyObject *module, PyObject *pattern);
 /* A Field that keeps the batch. */
 PyObject *field_new(struct hold *hold, const dataload_tensor *view, bool shared, int device);
 

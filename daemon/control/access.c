@@ -1,12 +1,14 @@
 #include "control/access.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "proto/frames.h"
 
 #define OVERFLOW_DEFAULT 65534U
 
@@ -111,6 +113,22 @@ bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer
 bool access_tells(const struct feed_spec *spec, const struct access_peer *viewer)
 {
     return viewer && (access_admin(viewer) || access_allowed(spec, viewer));
+}
+
+bool access_known(const struct access_peer *peer)
+{
+    return peer->uid != overflow_uid();
+}
+
+char *access_user_name(uid_t uid, char text[ACCESS_USER_MAX])
+{
+    struct passwd entry, *found = NULL;
+    char room[4096];
+    if (getpwuid_r(uid, &entry, room, sizeof room, &found) || !found)
+        snprintf(text, ACCESS_USER_MAX, "%u", uid);
+    else
+        dlp_escape(entry.pw_name, text, ACCESS_USER_MAX);
+    return text;
 }
 
 bool access_owns(const struct access_peer *peer, uid_t uid)

@@ -33,6 +33,11 @@ bool access_allowed(const struct feed_spec *spec, const struct access_peer *peer
  * there may be, and is told nothing. Figures, names of feeds and jobs, and who trains are for all
  * who can connect. */
 bool access_tells(const struct feed_spec *spec, const struct access_peer *viewer);
+/* False: its uid is the overflow uid. */
+bool access_known(const struct access_peer *peer);
+/* The name of a user, or his number. Blocks. Returns text. */
+#define ACCESS_USER_MAX 33
+char *access_user_name(uid_t uid, char text[ACCESS_USER_MAX]);
 /* May it act on what is this user's? The user himself, root and the daemon's own user may. */
 bool access_owns(const struct access_peer *peer, uid_t uid);
 

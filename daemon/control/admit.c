@@ -1,7 +1,6 @@
 #include "control/admit_parts.h"
 
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,13 +76,7 @@ const char *admit_waits_for(const struct admit *admit, bool names)
 
 void admit_look_up_user(struct admit *admit)
 {
-    struct passwd entry, *found = NULL;
-    char text[4096];
-    uid_t uid = admit->session->peer.uid;
-    if (getpwuid_r(uid, &entry, text, sizeof text, &found) || !found)
-        snprintf(admit->user, sizeof admit->user, "%u", uid);
-    else
-        dlp_escape(entry.pw_name, admit->user, sizeof admit->user);
+    access_user_name(admit->session->peer.uid, admit->user);
 }
 
 static void find_name(uv_work_t *work)

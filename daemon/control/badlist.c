@@ -21,6 +21,7 @@
 struct badlist {
     struct badlist_entry *entries;
     uint32_t count, max;
+    uint32_t own;    /* of these, of feeds of a user's own */
     uint32_t *table; /* open addressing: number of the entry + 1, 0 = empty */
     uint32_t mask;
     uint64_t unlisted;
@@ -40,16 +41,20 @@ struct badlist *badlist_new(uint32_t max)
     return list;
 }
 
+static void free_entry(struct badlist_entry *entry)
+{
+    free(entry->feed);
+    free(entry->shard);
+    free(entry->key);
+    free(entry->reason);
+}
+
 void badlist_free(struct badlist *list)
 {
     if (!list)
         return;
-    for (uint32_t i = 0; i < list->count; i++) {
-        free(list->entries[i].feed);
-        free(list->entries[i].shard);
-        free(list->entries[i].key);
-        free(list->entries[i].reason);
-    }
+    for (uint32_t i = 0; i < list->count; i++)
+        free_entry(&list->entries[i]);
     free(list->entries);
     free(list->table);
     free(list);
@@ -79,6 +84,11 @@ static bool same_entry(const struct badlist_entry *a, const struct badlist_entry
            !strcmp(a->shard, b->shard) && !strcmp(a->key, b->key);
 }
 
+static bool is_own(const struct badlist_entry *entry)
+{
+    return *entry->feed == '~';
+}
+
 /* The entry equal to `wanted`, or a new one with its texts; NULL when the list is full. */
 static struct badlist_entry *find_or_add(struct badlist *list, const struct badlist_entry *wanted)
 {
@@ -88,8 +98,9 @@ static struct badlist_entry *find_or_add(struct badlist *list, const struct badl
         if (same_entry(entry, wanted))
             return entry;
     }
-    if (list->count == list->max)
+    if (list->count == list->max || (is_own(wanted) && list->own == list->max / 2))
         return NULL;
+    list->own += is_own(wanted);
     struct badlist_entry *entry = &list->entries[list->count++];
     *entry = (struct badlist_entry){.cls = wanted->cls,
                                     .offset = wanted->offset,
@@ -135,6 +146,31 @@ void badlist_add_once(struct badlist *list, const char *feed, const struct bad_r
     add(list, feed, report, true);
 }
 
+static void enter(struct badlist *list, uint32_t number)
+{
+    uint32_t at = (uint32_t)hash_entry(&list->entries[number]) & list->mask;
+    while (list->table[at])
+        at = (at + 1) & list->mask;
+    list->table[at] = number + 1;
+}
+
+void badlist_forget(struct badlist *list, const char *feed)
+{
+    uint32_t count = 0;
+    memset(list->table, 0, ((size_t)list->mask + 1) * sizeof *list->table);
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct badlist_entry *entry = &list->entries[i];
+        if (!strcmp(entry->feed, feed)) {
+            list->own -= is_own(entry);
+            free_entry(entry);
+            continue;
+        }
+        list->entries[count] = *entry;
+        enter(list, count++);
+    }
+    list->count = count;
+}
+
 uint32_t badlist_count(const struct badlist *list)
 {
     return list->count;
@@ -164,6 +200,8 @@ char *badlist_text(struct badlist *list, size_t *size)
     fputs(HEADER, out);
     for (uint32_t i = 0; i < list->count; i++) {
         const struct badlist_entry *entry = &list->entries[i];
+        if (is_own(entry))
+            continue;
         fprintf(out, "%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\t%s\t%s\n", entry->count, entry->offset,
                 bad_name(entry->cls), entry->feed, entry->shard, entry->key, entry->reason);
     }

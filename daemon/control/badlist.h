@@ -1,6 +1,7 @@
 /* The bad samples and bad shards found so far: each once, with a count; bounded; kept over a
- * restart in a text file of the cache directory. All texts are escaped (dlp_escape) on the way in.
- * Loop thread, except badlist_write. */
+ * restart in a text file of the cache directory, but for those of feeds of a user's own
+ * (~UID/NAME), which have half of the room at most. All texts are escaped (dlp_escape) on the way
+ * in. Loop thread, except badlist_write. */
 #ifndef BADLIST_H
 #define BADLIST_H
 
@@ -30,6 +31,8 @@ void badlist_add(struct badlist *list, const char *feed, const struct bad_report
 /* The same for a fault of structure, which is found again at every opening: counts once. */
 void badlist_add_once(struct badlist *list, const char *feed, const struct bad_report *report);
 
+/* Those of a feed are forgotten. */
+void badlist_forget(struct badlist *list, const char *feed);
 uint32_t badlist_count(const struct badlist *list);
 const struct badlist_entry *badlist_at(const struct badlist *list, uint32_t number);
 uint64_t badlist_unlisted(const struct badlist *list); /* reports that found no room */

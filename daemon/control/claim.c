@@ -7,6 +7,7 @@
 #include "base/plural.h"
 #include "control/control.h"
 #include "control/feeds.h"
+#include "control/giving.h"
 
 static struct job_optional optional(const Dlp__Number *number)
 {
@@ -94,7 +95,9 @@ static int check_entry(struct session *session, const Dlp__Attach *message,
         return (int)refusal->code;
     session->feed_number = (uint32_t)number;
     spec_unref(session->spec);
-    session->spec = spec_ref(running ? running : control->options.feeds[number]);
+    const struct feed_spec *given = giving_given(session->giving, message->feed);
+    const struct feed_spec *now = given ? given : control->options.feeds[number];
+    session->spec = spec_ref(running ? running : now);
     if (control->nattached >= control->options.clients)
         return refuse(
             refusal, DLP_ERROR_TOO_MANY,

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "control/bad_reply.h"
 #include "control/dispatch.h"
+#include "control/giving.h"
 #include "control/inquiry.h"
 #include "control/lease.h"
 #include "control/page_reply.h"
@@ -30,6 +31,7 @@ struct conn {
     struct control *control;
     struct session *session;
     struct dlp_channel *channel;
+    struct files_owner *owner; /* of descriptors that it may send; NULL: none are taken */
     struct lease *lease;
     uv_poll_t poll;
     int events;       /* that are polled for */
@@ -64,6 +66,7 @@ static void on_handle_closed(uv_handle_t *handle)
     if (--conn->handles)
         return;
     dlp_channel_free(conn->channel);
+    files_owner_unref(conn->owner);
     free(conn);
 }
 
@@ -179,6 +182,15 @@ static void close_by_session(void *context, const char *why)
     close_soon(context, why);
 }
 
+static void take_fds(void *context, struct files_owner *owner)
+{
+    struct conn *conn = context;
+    if (conn->owner)
+        return;
+    conn->owner = files_owner_ref(owner);
+    dlp_channel_take_fds(conn->channel, files_drop, owner);
+}
+
 static void fill_error(Dlp__Envelope *env, Dlp__Error *error, enum dlp_error code, const char *text)
 {
     dlp__error__init(error);
@@ -192,6 +204,8 @@ static void fill_error(Dlp__Envelope *env, Dlp__Error *error, enum dlp_error cod
 static void refuse_malformed(struct conn *conn, int err)
 {
     const char *text = err == -EMSGSIZE ? "a frame is longer than the 16 KiB that the daemon takes"
+                       : err == -EMFILE ? "more than 32 descriptors came with a frame, or the "
+                                          "daemon may have no more of them"
                                         : "a frame could not be understood";
     conn->control->malformed++;
     struct log_about about = account_who(conn->session, LOG_BAD_PEER);
@@ -204,14 +218,16 @@ static void refuse_malformed(struct conn *conn, int err)
 /* One frame. False when there is none. */
 static bool step(struct conn *conn)
 {
-    int err = 0;
+    int err = 0, fds[DLP_FDS_MAX];
     size_t nfds = 0;
-    Dlp__Envelope *env = dlp_channel_next(conn->channel, NULL, &nfds, &err);
+    Dlp__Envelope *env = dlp_channel_next(conn->channel, fds, &nfds, &err);
     if (!env && err)
         refuse_malformed(conn, err);
     if (!env)
         return false;
     bool known = conn->session->state != SESSION_NEW;
+    if (nfds)
+        giving_receive(conn->session, fds, nfds);
     conn->deaf = !dispatch_message(conn->session, env);
     if (conn->deaf)
         close_soon(conn, "refused");
@@ -269,9 +285,11 @@ static bool counts(const Dlp__Envelope *env)
 /* One frame of a peer that has gone. False when there is none. */
 static bool last_step(struct conn *conn)
 {
-    int err = 0;
+    int err = 0, fds[DLP_FDS_MAX];
     size_t nfds = 0;
-    Dlp__Envelope *env = dlp_channel_next(conn->channel, NULL, &nfds, &err);
+    Dlp__Envelope *env = dlp_channel_next(conn->channel, fds, &nfds, &err);
+    if (nfds)
+        files_drop(conn->owner, fds, nfds);
     if (!env && err)
         refuse_malformed(conn, err);
     if (!env)
@@ -311,7 +329,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if (!stuffed && events & (UV_READABLE | UV_DISCONNECT)) {
         long got = dlp_channel_receive(conn->channel);
-        if (got == 0 || (got < 0 && got != -EAGAIN && got != -ENOBUFS)) {
+        if ((got == -EPROTO || got == -EMFILE) && !conn->broken) {
+            refuse_malformed(conn, (int)got);
+        } else if (got == 0 || (got < 0 && got != -EAGAIN && got != -ENOBUFS)) {
             end(conn, gone(conn));
             return;
         }
@@ -358,8 +378,8 @@ static bool does_nothing(const struct session *session)
 {
     return (session->state == SESSION_NEW || session->state == SESSION_GREETED) &&
            !session->listing.active && !session->reading.page && !session->inquiry &&
-           !session->replays && !session->check && !session->reload_id &&
-           !trace_reply_is_for(session);
+           !session->replays && !session->check && !giving_is_at_work(session->giving) &&
+           !session->reload_id && !trace_reply_is_for(session);
 }
 
 uid_t conn_user(int fd)
@@ -437,7 +457,8 @@ void conn_new(struct control *control, int fd)
         return;
     }
     conn->session = session_new(
-        control, &peer, &(struct session_sink){send_frame, conn, more_to_send, close_by_session});
+        control, &peer,
+        &(struct session_sink){send_frame, conn, more_to_send, close_by_session, take_fds});
     conn->lease = lease_new(control->options.loop, fd, conn->pid, on_process_ended, conn);
     conn->session->lease = lease_kind(conn->lease);
     conn->session->life = lease_fd(conn->lease);

@@ -14,11 +14,13 @@
 #include "control/autoscale.h"
 #include "control/conn.h"
 #include "control/evict.h"
+#include "control/giving.h"
 #include "control/group.h"
 #include "control/heartbeat.h"
 #include "control/http.h"
 #include "control/inquiry.h"
 #include "control/mix_watch.h"
+#include "control/own_feeds.h"
 #include "control/page_reply.h"
 #include "control/pages.h"
 #include "control/reclaim.h"
@@ -60,6 +62,12 @@ static void on_opened(void *context, uint32_t feed, struct dataset *dataset)
         struct bad_report fault = dataset_fault(dataset, i);
         badlist_add_once(control->badlist, control->options.feeds[feed]->name, &fault);
     }
+}
+
+static struct errands *find_lane(void *context, const struct feed_spec *spec)
+{
+    const struct control *control = context;
+    return spec->files ? own_feeds_giver(control->own_feeds, spec)->openings : NULL;
 }
 
 static void on_ended(void *context)
@@ -107,7 +115,7 @@ static void on_tick(uv_timer_t *timer)
     if (control->options.heartbeat)
         heartbeat_beat(control->options.heartbeat, control->instance,
                        workers_stuck_ns(control->options.workers));
-    datasets_tick(control->datasets);
+    datasets_tick(control->datasets, now);
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
         next = s->next;
@@ -115,6 +123,7 @@ static void on_tick(uv_timer_t *timer)
         if (s->inquiry)
             inquiry_tick(s->inquiry);
         page_reply_tick(s);
+        giving_tick(s, now);
         if (s->admit) {
             admit_tick(s->admit, now);
         } else if (s->state == SESSION_STREAMING) {
@@ -133,6 +142,7 @@ static void on_tick(uv_timer_t *timer)
     autoscale_tick(control->autoscale, now);
     replay_tick(control, now);
     settings_tick(control);
+    own_feeds_tick(control->own_feeds, now);
     mix_watch_tick(control->mix_watch);
     uploaders_watch(control->options.uploaders);
     reclaim_look(control->reclaim);
@@ -204,14 +214,16 @@ struct control *control_new(const struct control_options *options)
                                         .cache_bytes = options->cache_bytes,
                                         .cache_marks = options->cache_marks,
                                         .threads = options->threads,
+                                        .lane = find_lane,
                                         .opened = on_opened,
                                         .ended = on_ended,
                                         .context = control};
     control->datasets = datasets_new(&datasets);
+    control->own_feeds = own_feeds_new(control);
     for (uint32_t i = 0; i < options->nfeeds; i++)
         control_add_feed(control, options->feeds[i]);
     restore_jobs(control);
-    control->errands = errands_new(options->mailbox);
+    control->errands = errands_new(options->mailbox, ERRANDS_AT_ONCE);
     control->pages = pages_new(control);
     control->http = http_new(options->loop, control->pages, &options->metrics);
     control->mix_watch = mix_watch_new(control);
@@ -334,6 +346,7 @@ void control_free(struct control *control)
     for (uint32_t i = 0; i < control->options.nfeeds; i++)
         spec_unref(control->feeds[i]);
     free(control->feeds);
+    own_feeds_free(control->own_feeds);
     settings_forget_notes(control);
     free(control->save_path);
     uv_close((uv_handle_t *)&control->tick, on_handle_closed);

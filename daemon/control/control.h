@@ -33,6 +33,7 @@ struct control_totals { /* of a feed: what its past clients have counted */
     struct takings takings;
     uint64_t told_ns[STAGES]; /* busy, with what its streams have added */
     uint64_t bad_limit_stops;
+    uint64_t unused_since; /* ns: of a user's own feed; 0 = it is used */
 };
 
 #define CONTROL_NOTES_MAX 8
@@ -47,6 +48,7 @@ struct control {
     char *notes[CONTROL_NOTES_MAX]; /* about the configuration, for status */
     uint32_t nnotes;
     struct datasets *datasets;
+    struct own_feeds *own_feeds;
     struct jobs *jobs;
     struct badlist *badlist;
     struct errands *errands;
@@ -100,6 +102,7 @@ void control_free(struct control *control);
 int control_find_feed(const struct control *control, const char *name); /* -1 = none */
 int control_find_any(const struct control *control, const char *name);  /* also removed ones */
 void control_add_feed(struct control *control, struct feed_spec *spec); /* settings.c */
+void control_set_feed(struct control *control, uint32_t number, struct feed_spec *spec);
 /* A feed has given its memory back, or a session has ended. */
 void control_settled(struct control *control);
 

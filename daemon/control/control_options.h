@@ -34,7 +34,10 @@ struct control_options {
     uint64_t client_memory; /* bytes of one client */
     unsigned clients;       /* attached at once, at most */
     unsigned job_linger;    /* seconds */
-    const char *cache_dir;  /* NULL = nothing is kept */
+    bool own_feeds;         /* users may give feeds: */
+    int (*read_recipe)(const char *text, size_t size, uint32_t uid, struct feed_spec **out,
+                       struct error *err); /* of one (config_recipe.h) */
+    const char *cache_dir;                 /* NULL = nothing is kept */
     uint64_t cache_bytes;
     bool cache_marks; /* of JPEGs are kept */
     unsigned threads; /* for indexing */

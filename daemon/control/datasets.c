@@ -2,13 +2,21 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/plural.h"
+
+#define PATIENCE_S 120 /* with what a user has given: as long as an indexing has */
 
 struct opening {
     struct opening *next; /* of all */
-    uv_work_t work;
+    uv_work_t work;       /* or: */
+    struct errand errand;
+    bool queued;    /* as an errand */
+    uint64_t moved; /* ns: it began, or reported something new */
     struct datasets *datasets;
     uint32_t feed;
     const struct feed_spec *spec;    /* our own reference */
@@ -91,10 +99,9 @@ static bool on_progress(void *context, const char *text, uint64_t done, uint64_t
     return !opening->cancel;
 }
 
-/* Helper thread. */
-static void open_it(uv_work_t *work)
+/* Another thread. */
+static void open_it(struct opening *opening)
 {
-    struct opening *opening = work->data;
     const struct datasets_options *options = &opening->datasets->options;
     if (opening->current && dataset_current(opening->current)) {
         opening->result = dataset_ref(opening->current);
@@ -104,38 +111,63 @@ static void open_it(uv_work_t *work)
                       options->threads, on_progress, opening, &opening->result, &opening->err);
 }
 
-static void on_opened(uv_work_t *work, int status);
+static void work(uv_work_t *work)
+{
+    open_it(work->data);
+}
+
+static struct opening *of_errand(struct errand *errand)
+{
+    return (struct opening *)(void *)((char *)errand - offsetof(struct opening, errand));
+}
+
+/* What nobody waited for any more need not be begun. */
+static void run(struct errand *errand)
+{
+    struct opening *opening = of_errand(errand);
+    if (opening->cancel)
+        error_set(&opening->err, -ECANCELED, "the opening was cancelled");
+    else
+        open_it(opening);
+}
+
+static void worked(uv_work_t *work, int status);
+static void ran(struct errand *errand);
 
 static void start(struct opening *opening)
 {
+    const struct datasets_options *options = &opening->datasets->options;
+    struct errands *lane = options->lane ? options->lane(options->context, opening->spec) : NULL;
     opening->running = true;
     opening->cancel = false;
     opening->result = NULL;
     opening->err = (struct error){0};
+    opening->queued = lane;
+    opening->moved = clock_ns();
+    if (lane) {
+        opening->errand.run = run;
+        opening->errand.ran = ran;
+        errands_add(lane, &opening->errand);
+        return;
+    }
     opening->work.data = opening;
-    uv_queue_work(opening->datasets->options.loop, &opening->work, open_it, on_opened);
+    uv_queue_work(options->loop, &opening->work, work, worked);
 }
 
-static void tell_waiters(struct opening *opening)
+static void tell_waiters(struct opening *opening, struct dataset *dataset, struct error err)
 {
-    struct dataset *dataset = opening->result;
-    struct error err = opening->err;
     opening->served = opening->waiters;
     opening->waiters = NULL;
-    opening->result = NULL;
     while (opening->served) {
         struct datasets_waiter *waiter = opening->served;
         opening->served = waiter->next;
         waiter->done(waiter->context, dataset, &err);
     }
-    dataset_unref(dataset);
 }
 
-static void on_opened(uv_work_t *work, int status)
+static void on_opened(struct opening *opening)
 {
-    struct opening *opening = work->data;
     const struct datasets_options *options = &opening->datasets->options;
-    (void)status;
     opening->running = false;
     if (opening->result && opening->result != opening->current) {
         dataset_unref(opening->current);
@@ -147,10 +179,28 @@ static void on_opened(uv_work_t *work, int status)
         start(opening);
         return;
     }
-    tell_waiters(opening);
+    struct dataset *result = opening->result;
+    opening->result = NULL;
+    tell_waiters(opening, result, opening->err);
+    dataset_unref(result);
     if (opening->retired && !opening->running)
         free_opening(opening);
     options->ended(options->context);
+}
+
+static void worked(uv_work_t *work, int status)
+{
+    (void)status;
+    on_opened(work->data);
+}
+
+static void ran(struct errand *errand)
+{
+    struct opening *opening = of_errand(errand);
+    if (errand->err.code)
+        opening->err = errand->err;
+    errands_end(errand);
+    on_opened(opening);
 }
 
 static struct opening *find(struct datasets *datasets, uint32_t feed, const struct feed_spec *spec)
@@ -195,7 +245,28 @@ void datasets_leave(struct datasets_waiter *waiter)
         unlink_waiter(&opening->served, waiter);
 }
 
-static void tell_progress(struct opening *opening)
+/* Nobody waits for it any longer; the thread that may hang at it stays the user's. */
+static void give_up(struct opening *opening)
+{
+    struct error err;
+    error_set(&err, -ETIMEDOUT,
+              "feed '%s': the storage of the files that were given has not "
+              "answered for %d s, for this opening or others of the same user",
+              opening->spec->name, PATIENCE_S);
+    opening->cancel = true;
+    tell_waiters(opening, NULL, err);
+}
+
+static void tell_queue(const struct opening *opening, uint32_t before)
+{
+    char text[128];
+    snprintf(text, sizeof text, "waiting for %u opening%s of the same user's files and data sets",
+             before, plural(before));
+    for (struct datasets_waiter *waiter = opening->waiters; waiter; waiter = waiter->next)
+        waiter->progress(waiter->context, text, 0, 0);
+}
+
+static void tell_progress(struct opening *opening, uint64_t now)
 {
     pthread_mutex_lock(&opening->mutex);
     bool news = opening->reports != opening->told;
@@ -203,21 +274,41 @@ static void tell_progress(struct opening *opening)
     snprintf(text, sizeof text, "%s", opening->text);
     uint64_t done = opening->done, total = opening->total;
     opening->told = opening->reports;
+    opening->moved = news ? now : opening->moved;
     pthread_mutex_unlock(&opening->mutex);
     for (struct datasets_waiter *waiter = opening->waiters; news && waiter; waiter = waiter->next)
         waiter->progress(waiter->context, text, done, total);
 }
 
-void datasets_tick(struct datasets *datasets)
+static void look_after(struct opening *opening, uint64_t now)
+{
+    uint32_t before = opening->queued ? errands_before(&opening->errand) : 0;
+    tell_progress(opening, now);
+    if (opening->queued && now - opening->moved > PATIENCE_S * CLOCK_SECOND)
+        give_up(opening);
+    else if (before)
+        tell_queue(opening, before);
+}
+
+/* What is told may begin further openings, and ends none. */
+void datasets_tick(struct datasets *datasets, uint64_t now)
 {
     for (struct opening *opening = datasets->all; opening; opening = opening->next)
         if (opening->running)
-            tell_progress(opening);
+            look_after(opening, now);
 }
 
 struct dataset *datasets_peek(const struct datasets *datasets, uint32_t feed)
 {
     return datasets->feeds[feed]->current;
+}
+
+bool datasets_busy(const struct datasets *datasets, uint32_t feed)
+{
+    for (const struct opening *opening = datasets->all; opening; opening = opening->next)
+        if (opening->feed == feed && opening->running)
+            return true;
+    return false;
 }
 
 bool datasets_stop(struct datasets *datasets)

@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "control/errands.h"
 #include "feed/spec.h"
 
 struct datasets;
@@ -29,6 +30,8 @@ struct datasets_options {
     uint64_t cache_bytes;
     bool cache_marks; /* of JPEGs are kept */
     unsigned threads;
+    /* Where an opening runs that must not take helpers from others; NULL: the helper pool. */
+    struct errands *(*lane)(void *context, const struct feed_spec *spec);
     /* A data set was opened, or opened again because it has changed. */
     void (*opened)(void *context, uint32_t feed, struct dataset *dataset);
     void (*ended)(void *context); /* an opening has ended, whatever came of it */
@@ -44,10 +47,13 @@ void datasets_get(struct datasets *datasets, uint32_t feed, const struct feed_sp
                   struct datasets_waiter *waiter);
 /* done will not be called; an opening that nobody waits for is stopped. */
 void datasets_leave(struct datasets_waiter *waiter);
-/* Tells those who wait what the openings have reported since the last call. */
-void datasets_tick(struct datasets *datasets);
+/* Each second: tells those who wait what the openings have reported since the last call, or that
+ * what a user has given is not waited for any longer. */
+void datasets_tick(struct datasets *datasets, uint64_t now);
 /* The one opened last, borrowed; NULL = not opened yet. */
 struct dataset *datasets_peek(const struct datasets *datasets, uint32_t feed);
+/* An opening of the feed runs, also as it was configured before. */
+bool datasets_busy(const struct datasets *datasets, uint32_t feed);
 /* Stops all openings; true while one is still running. */
 bool datasets_stop(struct datasets *datasets);
 void datasets_free(struct datasets *datasets); /* none is running */

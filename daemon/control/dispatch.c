@@ -12,6 +12,7 @@
 #include "control/evict.h"
 #include "control/feeds.h"
 #include "control/find_reply.h"
+#include "control/giving.h"
 #include "control/gpu_reply.h"
 #include "control/mix_reply.h"
 #include "control/page_reply.h"
@@ -24,6 +25,7 @@
 #include "control/trace_reply.h"
 #include "proto/frames.h"
 
+#define VERSION_GIVE 2 /* the first with GiveFeed */
 #define STATE(state) (1U << SESSION_##state)
 #define GREETED_STATES (STATE(GREETED) | STATE(ATTACHING) | STATE(STREAMING) | STATE(CLOSING))
 
@@ -42,6 +44,8 @@ static bool greet(struct session *session, const Dlp__Envelope *env)
     session->state = SESSION_GREETED;
     Dlp__HelloReply reply = DLP__HELLO_REPLY__INIT;
     reply.version = hello->version_max < DLP_VERSION_MAX ? hello->version_max : DLP_VERSION_MAX;
+    if (reply.version >= VERSION_GIVE)
+        session->giving = giving_new(session);
     reply.instance = session->control->instance;
     reply.daemon_version = DATALOADD_VERSION;
     Dlp__Envelope out = DLP__ENVELOPE__INIT;
@@ -79,6 +83,11 @@ static bool check_name(struct session *session, uint64_t id, const char *what, c
     return false;
 }
 
+static bool check_feed(struct session *session, uint64_t id, const char *name)
+{
+    return dlp_feed_name_valid(name) || check_name(session, id, "feed", name);
+}
+
 static bool check_position(struct session *session, uint64_t id, const Dlp__Position *position)
 {
     if (position->start_epoch > DLP_EPOCH_MAX)
@@ -102,7 +111,7 @@ static bool attach(struct session *session, const Dlp__Envelope *env)
 {
     const Dlp__Attach *message = env->attach;
     uint64_t id = env->id;
-    if (check_name(session, id, "feed", message->feed) &&
+    if (check_feed(session, id, message->feed) &&
         (!*message->job || check_name(session, id, "job", message->job)) &&
         (!*message->group || check_name(session, id, "group", message->group)) &&
         check_range(session, id, "rank", message->rank, 0, DLP_WORLD_MAX - 1) &&
@@ -171,7 +180,7 @@ static bool feeds(struct session *session, const Dlp__Envelope *env)
 static bool bad(struct session *session, const Dlp__Envelope *env)
 {
     const char *feed = env->bad_request->feed;
-    if (!*feed || check_name(session, env->id, "feed", feed))
+    if (!*feed || check_feed(session, env->id, feed))
         bad_reply_begin(session, env->id, feed);
     return true;
 }
@@ -182,7 +191,7 @@ static bool check_question(struct session *session, uint64_t id, const Dlp__Ques
         session_refuse(session, id, DLP_ERROR_BAD_REQUEST, "there is no question in the request");
         return false;
     }
-    return check_name(session, id, "feed", question->feed) &&
+    return check_feed(session, id, question->feed) &&
            check_range(session, id, "world", question->world, 1, DLP_WORLD_MAX) &&
            check_range(session, id, "batch", question->batch, 1, DLP_BATCH_MAX) &&
            check_range(session, id, "epoch", question->epoch, 0, DLP_EPOCH_MAX) &&
@@ -241,7 +250,7 @@ static bool replay(struct session *session, const Dlp__Envelope *env)
 {
     const Dlp__ReplayRequest *message = env->replay_request;
     if (check_name(session, env->id, "job", message->job) &&
-        (!*message->feed || check_name(session, env->id, "feed", message->feed)) &&
+        (!*message->feed || check_feed(session, env->id, message->feed)) &&
         check_range(session, env->id, "epoch", message->epoch, 0, DLP_EPOCH_MAX) &&
         check_range(session, env->id, "batches", message->batches, 1, REPLAY_BATCHES_MAX) &&
         (message->batches || check_seconds(session, env->id, message->seconds)))
@@ -271,7 +280,7 @@ static bool trace(struct session *session, const Dlp__Envelope *env)
 static bool evict(struct session *session, const Dlp__Envelope *env)
 {
     const Dlp__EvictRequest *message = env->evict_request;
-    if (!*message->feed || check_name(session, env->id, "feed", message->feed))
+    if (!*message->feed || check_feed(session, env->id, message->feed))
         evict_reply(session, env->id, message);
     return true;
 }
@@ -297,6 +306,18 @@ static bool reload(struct session *session, const Dlp__Envelope *env)
 static bool ping(struct session *session, const Dlp__Envelope *env)
 {
     status_pong(session, env->id);
+    return true;
+}
+
+static bool give_feed(struct session *session, const Dlp__Envelope *env)
+{
+    giving_begin(session, env->id, env->give_feed);
+    return true;
+}
+
+static bool give_files(struct session *session, const Dlp__Envelope *env)
+{
+    giving_go_on(session, env->id, env->give_files);
     return true;
 }
 
@@ -331,11 +352,17 @@ static const struct handler handlers[] = {
     [DLP__ENVELOPE__BODY_DRAIN_REQUEST] = {GREETED_STATES, drain},
     [DLP__ENVELOPE__BODY_CHECK_REQUEST] = {GREETED_STATES, check},
     [DLP__ENVELOPE__BODY_RELOAD_REQUEST] = {GREETED_STATES, reload},
+    [DLP__ENVELOPE__BODY_GIVE_FEED] = {GREETED_STATES, give_feed},
+    [DLP__ENVELOPE__BODY_GIVE_FILES] = {GREETED_STATES, give_files},
 };
 
-static const struct handler *find_handler(const Dlp__Envelope *env)
+/* NULL: the daemon does not know the message, in the version that the peer speaks. */
+static const struct handler *find_handler(const struct session *session, const Dlp__Envelope *env)
 {
     size_t number = (size_t)env->body_case;
+    bool give = number == DLP__ENVELOPE__BODY_GIVE_FEED || number == DLP__ENVELOPE__BODY_GIVE_FILES;
+    if (give && !session->giving)
+        return NULL;
     if (number >= sizeof handlers / sizeof handlers[0] || !handlers[number].handle)
         return NULL;
     return &handlers[number];
@@ -369,7 +396,7 @@ static bool comes_early(const struct session *session, const Dlp__Envelope *env)
 
 static bool dispatch(struct session *session, const Dlp__Envelope *env)
 {
-    const struct handler *handler = find_handler(env);
+    const struct handler *handler = find_handler(session, env);
     session->heard = clock_ns();
     if (env->body_case == DLP__ENVELOPE__BODY_DETACH)
         session_unmapped(session); /* which comes first, also where the attachment has ended */
@@ -387,6 +414,7 @@ bool dispatch_message(struct session *session, const Dlp__Envelope *env)
 {
     uint64_t begin = trace_now();
     bool goes_on = dispatch(session, env);
+    giving_refuse_rest(session, env->id);
     trace_long("message", begin);
     return goes_on;
 }

@@ -10,14 +10,16 @@
 
 struct errands {
     struct mailbox *mailbox;
+    uint32_t at_once;
     struct errand *waiting, **last;
     uint32_t begun; /* and not ended */
 };
 
-struct errands *errands_new(struct mailbox *mailbox)
+struct errands *errands_new(struct mailbox *mailbox, uint32_t at_once)
 {
     struct errands *errands = mem_new(sizeof *errands);
     errands->mailbox = mailbox;
+    errands->at_once = at_once;
     errands->last = &errands->waiting;
     return errands;
 }
@@ -55,7 +57,7 @@ static struct errand *take_first(struct errands *errands)
 
 static void begin_some(struct errands *errands)
 {
-    while (errands->waiting && errands->begun < ERRANDS_AT_ONCE) {
+    while (errands->waiting && errands->begun < errands->at_once) {
         struct errand *errand = take_first(errands);
         errands->begun++;
         errand->mail.deliver = deliver;

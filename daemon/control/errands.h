@@ -1,7 +1,7 @@
 /* Work that takes long and that no trainer waits for, as questions about a plan: each errand on a
  * thread of its own, of low priority, so that it slows neither decoding nor attaches. So
- * many at once as bounds what they take; the others wait in the order of asking. Loop thread, but
- * for run. */
+ * many at once as bounds what they take; the others wait in the order of asking. Also the openings
+ * of a user's own files, so that no storage of his holds up others. Loop thread, but for run. */
 #ifndef ERRANDS_H
 #define ERRANDS_H
 
@@ -28,7 +28,7 @@ struct errand {                         /* embedded in whoever has one */
     pthread_t thread;
 };
 
-struct errands *errands_new(struct mailbox *mailbox);
+struct errands *errands_new(struct mailbox *mailbox, uint32_t at_once);
 void errands_free(struct errands *errands); /* all errands have ended */
 /* run and ran are called later, never from inside. */
 void errands_add(struct errands *errands, struct errand *errand);

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/plural.h"
+#include "control/own_feeds.h"
 #include "proto/frames.h"
 
 #define FEEDS_A_PART 100
@@ -35,6 +37,13 @@ int feeds_check(const struct control *control, const struct access_peer *peer, c
     }
     if (access_allowed(control->options.feeds[number], peer))
         return number;
+    if (control->options.feeds[number]->files) {
+        refuse(refusal, DLP_ERROR_NOT_PERMITTED,
+               "feed %s is its user's own, for nobody else, and you are uid %u: give one of yours, "
+               "or ask for a feed in the configuration",
+               name, peer->uid);
+        return -1;
+    }
     refuse(refusal, DLP_ERROR_NOT_PERMITTED,
            "uid %u (gid %u) is not among the users and groups of feed %s: ask its owner to add you "
            "to the lists in the configuration",
@@ -50,6 +59,14 @@ static void join(char *const *items, uint32_t count, char *text, size_t size)
     for (uint32_t i = 0; i < count && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "",
                                  dlp_escape(items[i], item, sizeof item));
+}
+
+static void describe_files(const struct control *control, const struct feed_spec *spec, char *text,
+                           size_t size)
+{
+    uint32_t count = files_count(spec->files);
+    snprintf(text, size, "%u file%s given by %s", count, plural(count),
+             own_feeds_giver(control->own_feeds, spec)->name);
 }
 
 static void describe_fields(const struct feed_spec *spec, char *text, size_t size)
@@ -94,7 +111,10 @@ static void fill_info(const struct session *session, uint32_t number, struct fee
     info->allowed = access_allowed(spec, &session->peer);
     if (!info->allowed)
         return;
-    join(spec->patterns, spec->npatterns, out->source, sizeof out->source);
+    if (spec->files)
+        describe_files(session->control, spec, out->source, sizeof out->source);
+    else
+        join(spec->patterns, spec->npatterns, out->source, sizeof out->source);
     describe_fields(spec, out->fields, sizeof out->fields);
     info->source = out->source;
     info->fields = out->fields;

@@ -10,6 +10,7 @@
 #include "control/admit.h"
 #include "control/check_reply.h"
 #include "control/control.h"
+#include "control/giving.h"
 #include "control/inquiry.h"
 #include "control/replay.h"
 #include "control/trace_lanes.h"
@@ -40,7 +41,7 @@ void session_reap(struct session *session)
 {
     struct control *control = session->control;
     if (session->sink.send || session->admit || session->group || session->inquiry ||
-        session->check)
+        session->check || giving_is_at_work(session->giving))
         return;
     *session->link = session->next;
     if (session->next)
@@ -48,6 +49,7 @@ void session_reap(struct session *session)
     access_peer_clear(&session->peer);
     borrower_unref(session->borrower);
     spec_unref(session->spec);
+    giving_free(session->giving);
     free(session->gauge);
     free(session);
     control_settled(control);
@@ -90,6 +92,7 @@ void session_end(struct session *session, const char *why)
     if (session->state == SESSION_ATTACHING || session->state == SESSION_STREAMING)
         group_leave(session);
     session->state = SESSION_CLOSING;
+    giving_cancel(session->giving);
     inquiry_cancel(session->inquiry);
     page_reply_cancel(session);
     trace_reply_cancel(session);

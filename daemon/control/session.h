@@ -73,6 +73,7 @@ struct session {
     struct pace_taker pace; /* since it streams, and: */
     struct account account;
     uint64_t detach_id, reload_id; /* of what is to be answered; 0 = nothing */
+    struct giving *giving;         /* of a feed of its own; NULL: its version has none */
     struct inquiry *inquiry;       /* being answered */
     struct check_reply *check;     /* likewise */
     uint32_t replays;              /* that it has asked for and waits for */

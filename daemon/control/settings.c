@@ -20,7 +20,7 @@ static struct feed_spec *find(const struct settings *settings, const char *name)
     return NULL;
 }
 
-static void set_spec(struct control *control, uint32_t number, struct feed_spec *spec)
+void control_set_feed(struct control *control, uint32_t number, struct feed_spec *spec)
 {
     spec_ref(spec);
     spec_unref(control->feeds[number]);
@@ -37,14 +37,14 @@ static void renew_feed(struct control *control, uint32_t number, struct feed_spe
     totals->removed = !fresh;
     if (!fresh && !was_removed) {
         log_notice("feed %s is removed: no new job of it is let in", old->name);
-        set_spec(control, number, control->feeds[number]); /* its data set is closed */
+        control_set_feed(control, number, control->feeds[number]); /* its data set is closed */
     } else if (fresh && fresh->digest != old->digest) {
         log_notice("feed %s %s", fresh->name,
                    was_removed ? "is added" : "has changed: new jobs have it so");
         if (fresh->weight != old->weight)
             log_notice("feed %s: weight %u, was %u, for all its jobs", fresh->name, fresh->weight,
                        old->weight);
-        set_spec(control, number, fresh);
+        control_set_feed(control, number, fresh);
     } else if (fresh && was_removed) {
         log_notice("feed %s is added", fresh->name);
     }
@@ -65,7 +65,8 @@ void control_add_feed(struct control *control, struct feed_spec *spec)
 static void apply_feeds(struct control *control, const struct settings *settings)
 {
     for (uint32_t i = 0; i < control->options.nfeeds; i++)
-        renew_feed(control, i, find(settings, control->feeds[i]->name));
+        if (!control->feeds[i]->files)
+            renew_feed(control, i, find(settings, control->feeds[i]->name));
     for (uint32_t i = 0; i < settings->nfeeds; i++) {
         struct feed_spec *spec = settings->feeds[i];
         if (control_find_any(control, spec->name) >= 0)
@@ -113,6 +114,7 @@ void settings_apply(struct control *control, const struct settings *settings)
     users_set(control, settings->users); /* behind the feeds: it applies their weights too */
     control->options.clients = settings->clients;
     control->options.job_linger = settings->job_linger;
+    control->options.own_feeds = settings->own_feeds;
     jobs_set_linger(control->jobs, settings->job_linger * CLOCK_SECOND);
     control_settled(control); /* attaches that wait may find room now */
 }

@@ -13,6 +13,7 @@ struct settings {
     const struct users *users;
     uint64_t memory, client_memory; /* bytes; 0 = auto */
     unsigned clients, job_linger;
+    bool own_feeds;
 };
 
 /* Jobs that run keep their feed as it was, also one that is no longer among them, until they end.

@@ -15,6 +15,7 @@ static void free_spec(struct feed_spec *spec)
     for (uint32_t i = 0; i < spec->npatterns; i++)
         free(spec->patterns[i]);
     free(spec->patterns);
+    files_unref(spec->files);
     free(spec->exclude);
     free(spec->users);
     free(spec->groups);
@@ -59,7 +60,8 @@ int spec_open_dataset(const struct feed_spec *spec, const char *cache_dir, uint6
         .name = spec->name,
         .source = {.patterns = (const char *const *)spec->patterns,
                    .count = spec->npatterns,
-                   .folder = spec->folder},
+                   .folder = spec->folder,
+                   .files = spec->files},
         .fields = fields,
         .nfields = spec->nfields,
         .exclude = spec->exclude,

@@ -8,6 +8,7 @@
 
 #include "image/transform.h"
 #include "store/dataset.h"
+#include "store/files.h"
 #include "store/steps.h"
 
 #define SPEC_NAME_MAX 128
@@ -48,7 +49,8 @@ struct feed_spec {
     char **patterns;
     uint32_t npatterns;
     bool folder;
-    char *exclude; /* file of the keys to leave out; NULL = none */
+    struct files *files; /* of a user's own feed, in place of patterns; NULL: it is configured */
+    char *exclude;       /* file of the keys to leave out; NULL = none */
     struct field_spec fields[DATASET_FIELDS_MAX];
     uint32_t nfields;
     struct transform transform;

@@ -58,6 +58,7 @@ static void dataset_free(struct dataset *dataset)
     free(dataset->shards);
     free(dataset->notes);
     index_cache_close(dataset->marks);
+    files_unref(dataset->files);
     free(dataset->cache_dir);
     free(dataset->exclude);
     free(dataset);
@@ -75,8 +76,20 @@ void dataset_unref(struct dataset *dataset)
         dataset_free(dataset);
 }
 
+static void list_files(const struct files *files, struct source *out)
+{
+    uint32_t count = files_count(files);
+    *out = (struct source){.paths = mem_array(count, sizeof *out->paths), .count = count};
+    for (uint32_t i = 0; i < count; i++)
+        out->paths[i] = mem_string(files_name(files, i));
+}
+
 static int find_paths(const struct dataset_source *from, struct source *out, struct error *err)
 {
+    if (from->files) {
+        list_files(from->files, out);
+        return 0;
+    }
     if (!from->folder)
         return source_expand(from->patterns, from->count, out, err);
     if (from->count != 1)
@@ -92,6 +105,8 @@ static int index_all(struct dataset *dataset, const struct dataset_options *opti
     struct indexer_options indexer = {.format = dataset->format,
                                       .paths = (const char *const *)source->paths,
                                       .count = source->count,
+                                      .files = dataset->files,
+                                      .space = dataset->space,
                                       .threads = options->threads,
                                       .cache_dir = options->cache_dir,
                                       .cache_bytes = options->cache_bytes,
@@ -244,6 +259,8 @@ int dataset_open(const struct dataset_options *options, struct dataset **out, st
     struct dataset *dataset = mem_new(sizeof *dataset);
     dataset->references = 1;
     dataset->format = options->source.folder ? &format_folder : &format_tar;
+    dataset->files = files_ref(options->source.files);
+    files_space(dataset->files, dataset->format->name, dataset->space);
     dataset->cache_dir = options->cache_dir ? mem_string(options->cache_dir) : NULL;
     dataset->cache_bytes = options->cache_bytes;
     dataset->exclude = options->exclude ? mem_string(options->exclude) : NULL;

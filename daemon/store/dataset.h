@@ -17,7 +17,8 @@
 struct dataset_source {
     const char *const *patterns; /* paths, brace ranges {000..123}, globs, "a::b" */
     size_t count;
-    bool folder; /* patterns[0] is an image folder */
+    bool folder;         /* patterns[0] is an image folder */
+    struct files *files; /* tar shards that are given (store/files.h), in place of patterns */
 };
 
 /* Parts that a record must have: one of `from` for each field; the first that the record has is
@@ -45,7 +46,6 @@ struct dataset_options {
 };
 
 struct dataset;
-
 /* Expands the source, indexes what is not in the cache (in parallel), checks what is against size,
  * mtime and content. Blocks; helper thread. -ENOENT and so on with a text that names pattern and
  * errno: a pattern that matches nothing, an unreadable directory, no record that has all fields. A

@@ -33,7 +33,7 @@ static void make_files(struct dataset *dataset, struct error *err)
         sizes[s] = size_of(&dataset->shards[s]);
         all += sizes[s];
     }
-    int rc = index_cache_make_marks(dataset->marks, dataset->format->name, stamps, sizes, count,
+    int rc = index_cache_make_marks(dataset->marks, dataset->space, stamps, sizes, count,
                                     &dataset->marks_bytes, err);
     if (!rc && dataset->marks_bytes < all)
         dataset_add_note(dataset,
@@ -74,8 +74,8 @@ uint64_t dataset_marks_bytes(const struct dataset *dataset)
 static int write_marks(const struct dataset *dataset, uint32_t shard,
                        const struct marks_place *place, const void *marks)
 {
-    cleanup_close int fd = index_cache_open_marks(dataset->marks, dataset->format->name,
-                                                  &dataset->shards[shard].stamp, true);
+    cleanup_close int fd =
+        index_cache_open_marks(dataset->marks, dataset->space, &dataset->shards[shard].stamp, true);
     if (fd < 0)
         return fd;
     ssize_t put = pwrite(fd, marks, place->room, (off_t)place->offset);

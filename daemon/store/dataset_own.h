@@ -3,11 +3,14 @@
 #define DATASET_OWN_H
 
 #include "store/dataset_shard.h"
+#include "store/files.h"
 
 struct dataset {
     _Atomic unsigned references;
     _Atomic bool outdated; /* a file of a folder was found changed */
     const struct format *format;
+    struct files *files;          /* NULL: shards are paths */
+    char space[FILES_SPACE_MAX];  /* of the cache */
     struct dataset_field *fields; /* copies of all */
     size_t nfields;
     uint32_t nshards;

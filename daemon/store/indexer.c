@@ -48,6 +48,8 @@ struct indexer_job {
     unsigned references, running;
     const struct format *format;
     char **paths;
+    struct files *files; /* NULL: paths are opened */
+    char space[FILES_SPACE_MAX];
     size_t count, next, done;
     uint64_t done_bytes;
     struct index_cache *cache; /* NULL = none */
@@ -55,6 +57,7 @@ struct indexer_job {
     struct error error;                    /* the first */
     struct indexer_trouble unread, unkept; /* of the cache */
     bool stop;
+    bool left; /* the caller did not wait for threads at files of a user */
     unsigned nthreads;
     struct indexer_thread threads[];
 };
@@ -68,6 +71,9 @@ static void job_free(struct indexer_job *job)
     free(job->results);
     free(job->paths);
     index_cache_close(job->cache);
+    if (job->left)
+        files_leave_behind(job->files, -1);
+    files_unref(job->files);
     pthread_cond_destroy(&job->changed);
     pthread_mutex_destroy(&job->lock);
     free(job);
@@ -105,7 +111,7 @@ static struct index *from_cache(struct indexer_job *job, const struct index_stam
     struct error trouble = {0};
     if (!job->cache)
         return NULL;
-    int rc = index_cache_get(job->cache, job->format->name, stamp, &index, &trouble);
+    int rc = index_cache_get(job->cache, job->space, stamp, &index, &trouble);
     if (rc && rc != -ENOENT)
         note(job, &job->unread, &trouble);
     return rc ? NULL : index;
@@ -118,7 +124,7 @@ static struct index *to_cache(struct indexer_job *job, struct index *index)
     struct error trouble = {0};
     if (!job->cache)
         return index;
-    if (index_cache_put(job->cache, job->format->name, index, &trouble)) {
+    if (index_cache_put(job->cache, job->space, index, &trouble)) {
         note(job, &job->unkept, &trouble);
         return index;
     }
@@ -159,12 +165,12 @@ static int check_unchanged(const struct format *format, int fd, const char *path
     return rc;
 }
 
-static int make_index(struct indexer_job *job, const char *path, struct format_progress *progress,
+static int make_index(struct indexer_job *job, size_t shard, struct format_progress *progress,
                       struct indexer_result *out, struct error *err)
 {
     const struct format *format = job->format;
-    cleanup_close int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | format->open_flags);
+    const char *path = job->paths[shard];
+    cleanup_close int fd = files_open(job->files, (uint32_t)shard, path, format->open_flags);
     if (fd < 0)
         return error_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
     int rc = format->stamp(fd, path, progress, &out->stamp, err);
@@ -199,7 +205,7 @@ static void *run(void *context)
         size_t shard = thread->shard;
         struct error err = {0};
         pthread_mutex_unlock(&job->lock);
-        int rc = make_index(job, job->paths[shard], &thread->progress, &job->results[shard], &err);
+        int rc = make_index(job, shard, &thread->progress, &job->results[shard], &err);
         pthread_mutex_lock(&job->lock);
         if (rc && !job->error.code)
             job->error = err;
@@ -230,6 +236,8 @@ static struct indexer_job *job_new(const struct indexer_options *options, struct
     job->format = options->format;
     job->count = options->count;
     job->cache = cache;
+    job->files = files_ref(options->files);
+    snprintf(job->space, sizeof job->space, "%s", options->space);
     job->nthreads = job->running = threads;
     job->references = threads + 1;
     job->paths = mem_array(job->count, sizeof *job->paths);
@@ -367,7 +375,7 @@ static int wait_for(struct indexer_job *job, const struct indexer_options *optio
 
 static uint64_t set_of(const struct indexer_options *options)
 {
-    uint64_t set = XXH3_64bits(options->format->name, strlen(options->format->name));
+    uint64_t set = XXH3_64bits(options->space, strlen(options->space));
     for (size_t i = 0; i < options->count; i++)
         set = XXH3_64bits_withSeed(options->paths[i], strlen(options->paths[i]) + 1, set);
     return set;
@@ -430,6 +438,9 @@ static int run_job(struct index_cache *cache, const struct indexer_options *opti
     pthread_mutex_lock(&job->lock);
     tell(&job->unread);
     tell(&job->unkept);
+    job->left = job->files && job->running;
+    if (job->left)
+        files_leave_behind(job->files, 1);
     pthread_mutex_unlock(&job->lock);
     job_unref(job);
     return rc;
@@ -441,6 +452,8 @@ int indexer_run(const struct indexer_options *options, struct indexer_result *ou
     struct error trouble = {0};
     struct index_cache *cache = NULL;
     cleanup_close int lock = -1;
+    if (options->files && files_may_hang(options->files, err))
+        return err->code;
     if (options->cache_dir &&
         index_cache_open(options->cache_dir, options->cache_bytes, &cache, &trouble))
         log_event(LOG_WARNING, log_about(LOG_CACHE_FAILED), "%s", trouble.text);

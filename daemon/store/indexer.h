@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "store/files.h"
 #include "store/format.h"
 #include "store/index_cache.h"
 
@@ -15,6 +16,8 @@ struct indexer_options {
     const struct format *format;
     const char *const *paths;
     size_t count;
+    struct files *files; /* these instead of paths, which are then their names; NULL = none */
+    const char *space;   /* files_space */
     unsigned threads;
     const char *cache_dir; /* NULL = indexes are not kept */
     uint64_t cache_bytes;

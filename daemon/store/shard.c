@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -21,7 +20,7 @@ struct shard {
 static bool is_untouched(const struct format *format, int fd, const struct index_stamp *stamp)
 {
     struct stat stat;
-    if (fstat(fd, &stat) || stat.st_ino != stamp->inode)
+    if (stamp_look(fd, &stat) || stat.st_ino != stamp->inode)
         return false;
     int64_t mtime_ns = (int64_t)stat.st_mtim.tv_sec * 1000000000 + stat.st_mtim.tv_nsec;
     return format->stamp != stamp_file ||
@@ -36,16 +35,17 @@ static bool is_equal(const struct format *format, int fd, const char *path,
     return format->stamp(fd, path, NULL, &now, NULL) == 0 && stamp_same(&now, stamp);
 }
 
-static int open_path(const struct format *format, const char *path)
+static int open_file(const struct dataset *dataset, uint32_t number)
 {
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | format->open_flags);
+    return files_open(dataset->files, number, dataset->shards[number].path,
+                      dataset->format->open_flags);
 }
 
 int shard_open(const struct dataset *dataset, uint32_t number, struct shard **out,
                struct error *err)
 {
     const struct dataset_shard *from = &dataset->shards[number];
-    int fd = open_path(dataset->format, from->path);
+    int fd = open_file(dataset, number);
     if (fd < 0)
         return error_set(err, -errno, "cannot open shard %s: %s", from->path, strerror(errno));
     if (!is_untouched(dataset->format, fd, &from->stamp) &&
@@ -60,8 +60,7 @@ int shard_open(const struct dataset *dataset, uint32_t number, struct shard **ou
     **out = (struct shard){
         .fd = fd, .dataset = (struct dataset *)dataset, .number = number, .marks = -ENOENT};
     if (dataset->marks)
-        (*out)->marks =
-            index_cache_open_marks(dataset->marks, dataset->format->name, &from->stamp, false);
+        (*out)->marks = index_cache_open_marks(dataset->marks, dataset->space, &from->stamp, false);
     return 0;
 }
 
@@ -83,7 +82,7 @@ static void set_outdated(struct dataset *dataset, const struct index_stamp *stam
     if (atomic_exchange(&dataset->outdated, true) || !dataset->cache_dir ||
         index_cache_open(dataset->cache_dir, dataset->cache_bytes, &cache, NULL))
         return;
-    index_cache_forget(cache, dataset->format->name, stamp);
+    index_cache_forget(cache, dataset->space, stamp);
     index_cache_close(cache);
 }
 
@@ -118,7 +117,7 @@ bool dataset_current(const struct dataset *dataset)
     for (uint32_t s = 0; s < dataset->nshards && current; s++) {
         const struct dataset_shard *shard = &dataset->shards[s];
         bool file = dataset->format->stamp == stamp_file;
-        cleanup_close int fd = open_path(dataset->format, shard->path);
+        cleanup_close int fd = open_file(dataset, s);
         current = fd >= 0 && ((file && is_untouched(dataset->format, fd, &shard->stamp)) ||
                               is_equal(dataset->format, fd, shard->path, &shard->stamp));
     }

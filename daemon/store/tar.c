@@ -212,7 +212,7 @@ static int tar_list(int fd, const char *path, struct index_builder *builder,
 {
     struct listing listing = {.fd = fd, .path = path, .builder = builder, .progress = progress};
     struct stat stat;
-    if (fstat(fd, &stat))
+    if (stamp_look(fd, &stat))
         return error_set(err, -errno, "cannot look at %s: %s", path, strerror(errno));
     uint64_t size = (uint64_t)stat.st_size;
     if (is_other_kind(&listing, size))

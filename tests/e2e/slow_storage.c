@@ -1,9 +1,13 @@
 /* Preloaded into the daemon: each read of a *.tar takes SLOW_STORAGE_MS longer, and hangs while
- * there is a file SLOW_STORAGE_HANG. */
+ * there is a file SLOW_STORAGE_HANG; so do looks at and closes of one whose path has
+ * SLOW_STORAGE_WHOLLY in it, and then of no other; with SLOW_STORAGE_DENY looks at such a file
+ * fail, as at one on a server that does not know the daemon. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,7 +17,11 @@ static int is_shard(int fd)
     char link[64], path[4096];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path);
-    return length > 4 && memcmp(path + length - 4, ".tar", 4) == 0;
+    if (length < 5 || length == sizeof path || memcmp(path + length - 4, ".tar", 4) != 0)
+        return 0;
+    path[length] = '\0';
+    const char *part = getenv("SLOW_STORAGE_WHOLLY");
+    return !part || strstr(path, part);
 }
 
 static void wait_ms(long ms)
@@ -50,4 +58,28 @@ ssize_t preadv(int fd, const struct iovec *pieces, int count, off_t at)
         real = (ssize_t(*)(int, const struct iovec *, int, off_t))dlsym(RTLD_NEXT, "preadv");
     storage(fd);
     return real(fd, pieces, count, at);
+}
+
+int fstat(int fd, struct stat *out)
+{
+    static int (*real)(int, struct stat *);
+    if (!real)
+        real = (int (*)(int, struct stat *))dlsym(RTLD_NEXT, "fstat");
+    if (getenv("SLOW_STORAGE_WHOLLY"))
+        storage(fd);
+    if (getenv("SLOW_STORAGE_DENY") && is_shard(fd)) {
+        errno = EACCES;
+        return -1;
+    }
+    return real(fd, out);
+}
+
+int close(int fd)
+{
+    static int (*real)(int);
+    if (!real)
+        real = (int (*)(int))dlsym(RTLD_NEXT, "close");
+    if (getenv("SLOW_STORAGE_WHOLLY"))
+        storage(fd);
+    return real(fd);
 }

@@ -118,6 +118,30 @@ static void count_progress(void *context, const char *text, uint64_t done, uint6
     progress_count++;
 }
 
+/* The lines of a file: shards of a feed of the trainer's own. */
+static char **read_lines(const char *path, size_t *count)
+{
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char **lines = NULL, *line = NULL;
+    size_t room = 0;
+    while (file && getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        lines = realloc(lines, (*count + 1) * sizeof *lines);
+        lines[(*count)++] = strdup(line);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return lines;
+}
+
+static void free_lines(char **lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(lines[i]);
+    free(lines);
+}
+
 static void attach(char *const *words)
 {
     dataload_options options = DATALOAD_OPTIONS_INIT;
@@ -137,9 +161,13 @@ static void attach(char *const *words)
     options.allow_replay = (int)number(words, "allow_replay", 0);
     options.device = device_of(option(words, "device", NULL));
     options.progress = count_progress;
+    options.recipe = option(words, "recipe", NULL);
+    char **files = read_lines(option(words, "files", NULL), &options.nfiles);
+    options.files = (const char *const *)files;
     dataload_detach(handle);
     handle = NULL;
-    int rc = dataload_attach(option(words, "feed", ""), &options, &handle);
+    int rc = dataload_attach(option(words, "feed", options.recipe ? NULL : ""), &options, &handle);
+    free_lines(files, options.nfiles);
     if (rc) {
         print_result(rc);
         return;
@@ -149,9 +177,10 @@ static void attach(char *const *words)
     use_gpu(info.device);
     printf("{\"rc\":0,\"job\":\"%s\",\"rank\":%u,\"world\":%u,\"batch\":%u,\"slots\":%u,\"seed\":"
            "%" PRIu64 ",\"records\":%" PRIu64 ",\"steps\":%" PRId64
-           ",\"plan_id\":\"%s\",\"fingerprint\":\"%s\",\"progress\":%d,\"notes\":[",
+           ",\"plan_id\":\"%s\",\"fingerprint\":\"%s\",\"feed\":\"%s\",\"progress\":%d,\"notes\":[",
            info.job, info.rank, info.world, info.batch, info.slots, info.seed, info.records,
-           dataload_steps(handle, info.epoch + 1), info.plan_id, info.fingerprint, progress_count);
+           dataload_steps(handle, info.epoch + 1), info.plan_id, info.fingerprint, info.feed,
+           progress_count);
     const char *note;
     for (uint32_t i = 0; (note = dataload_note(handle, i)); i++) {
         printf(i ? ",{" : "{");

@@ -1,5 +1,6 @@
 """A peer that speaks the control protocol by hand, and may speak it wrongly: proto/dataload.proto."""
 import array
+import os
 import socket
 import struct
 
@@ -7,6 +8,7 @@ ERROR, HELLO, HELLO_REPLY, ATTACH, PROGRESS, ATTACH_REPLY, READY, FAILED = 2, 3,
 WAIT, TAKE, RELEASE, SEEK, SEEK_REPLY, DETACH, DETACH_REPLY = 10, 11, 12, 13, 14, 15, 16
 STATUS, STATUS_REPLY, FEEDS, FEEDS_REPLY, SLICES, SLICES_REPLY = 17, 18, 19, 20, 21, 22
 BAD, BAD_REPLY, PING, PONG = 23, 24, 25, 26
+GIVE_FEED, GIVE_FEED_REPLY, GIVE_FILES, GIVE_FILES_REPLY = 100, 101, 102, 103
 
 
 def varint(value):
@@ -63,8 +65,16 @@ def frame(body, payload=b"", ident=1):
     return struct.pack("<I", len(envelope)) + envelope
 
 
-def hello(program="hostile"):
-    return frame(HELLO, message(f1=1, f2=1, f3=program))
+def hello(program="hostile", version=1):
+    return frame(HELLO, message(f1=1, f2=version, f3=program))
+
+
+def give_feed(recipe, files, ident=2):
+    return frame(GIVE_FEED, message(f1=recipe, f2=files), ident)
+
+
+def give_files(names, ident=3):
+    return frame(GIVE_FILES, b"".join(message(f1=name) for name in names), ident)
 
 
 def attach(feed="feed", job="hostile", ident=2, **numbers):
@@ -74,7 +84,7 @@ def attach(feed="feed", job="hostile", ident=2, **numbers):
 
 
 class Peer:
-    def __init__(self, path, greet=True):
+    def __init__(self, path, greet=True, version=1):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(20)
         self.buffer = b""
@@ -84,7 +94,7 @@ class Peer:
             self.socket.close()
             raise
         if greet:
-            self.send(hello())
+            self.send(hello(version=version))
             assert self.next()[0] == HELLO_REPLY
 
     def send(self, data):
@@ -136,6 +146,25 @@ class Peer:
         got = self.await_body(ATTACH_REPLY, ERROR)
         assert got and got[0] == ATTACH_REPLY, got
         return got[1]
+
+    def give(self, recipe, paths, at_a_time=32):
+        """Gives a feed of one's own; its name, or the text of the Error."""
+        self.send(give_feed(recipe, len(paths)))
+        got = self.await_body(GIVE_FEED_REPLY, ERROR)
+        if got[0] == ERROR:
+            return got[1][2].decode()
+        feed = got[1][1].decode()
+        for at in range(0, len(paths), at_a_time):
+            part = paths[at:at + at_a_time]
+            fds = [os.open(path, os.O_RDONLY) for path in part]
+            self.send_fds(give_files([str(path) for path in part]), fds)
+            for fd in fds:
+                os.close(fd)
+            got = self.await_body(GIVE_FILES_REPLY, ERROR)
+            if got[0] == ERROR:
+                return got[1][2].decode()
+            assert got[1][1] == at + len(part), got
+        return feed
 
     def close(self):
         self.socket.close()

@@ -1,18 +1,24 @@
 /* What a stranger may say to the daemon: frames, checked and carried out by a control without
- * sockets. Two feeds exist, one of them for groups, of a source that does not. Nothing may crash or
- * hang, every answer fits its frame, and when the peer is gone nothing of it is left. */
+ * sockets. Two feeds exist, one of them for groups, of a source that does not; with every other
+ * message of one that gives a feed comes a descriptor. Nothing may crash or hang, every answer fits
+ * its frame, and when the peer is gone nothing of it is left. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "config_recipe.h"
 #include "control/bad_reply.h"
 #include "control/control.h"
 #include "control/dispatch.h"
+#include "control/giving.h"
 #include "proto/frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uv_loop_t loop;
 static struct control *control;
+static bool takes_fds;
 
 static struct control *make_control(void)
 {
@@ -46,6 +52,8 @@ static struct control *make_control(void)
                                       .client_memory = 16 << 20,
                                       .clients = 4,
                                       .job_linger = 60,
+                                      .own_feeds = true,
+                                      .read_recipe = config_recipe_parse,
                                       .threads = 1,
                                       .socket_path = "/run/x.sock",
                                       .gpus = gpus_new()};
@@ -63,15 +71,30 @@ static void on_send(void *context, const Dlp__Envelope *env, const int *fds, siz
         abort();
 }
 
+static void on_take_fds(void *context, struct files_owner *owner)
+{
+    (void)context;
+    (void)owner;
+    takes_fds = true;
+}
+
+static void send_along(struct session *session, unsigned number)
+{
+    int fd = takes_fds && number % 2 == 0 ? open("/proc/self/exe", O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0)
+        giving_receive(session, &fd, 1);
+}
+
 static void say(struct session *session, const uint8_t *data, size_t size)
 {
-    while (size) {
+    for (unsigned number = 0; size; number++) {
         long frame = dlp_frame_peek(data, size, DLP_FRAME_TO_DAEMON_MAX);
         if (frame <= 0)
             return;
         Dlp__Envelope *env = dlp_frame_unpack(data, (size_t)frame, DLP_UNPACK_TO_DAEMON_MAX);
         if (!env)
             return;
+        send_along(session, number);
         bool goes_on = dispatch_message(session, env);
         dlp_frame_free(env);
         while (bad_reply_continue(session) || page_reply_continue(session))
@@ -89,7 +112,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!control)
         control = make_control();
     struct access_peer peer = {.pid = 1, .uid = 1000, .gid = 1000};
-    struct session *session = session_new(control, &peer, &(struct session_sink){.send = on_send});
+    struct session *session = session_new(
+        control, &peer, &(struct session_sink){.send = on_send, .take_fds = on_take_fds});
+    takes_fds = false;
     say(session, data, size);
     session_end(session, "gone");
     while (control->sessions)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Sizes: functions of product code have a median of <= 16 lines, a 95th percentile of <= 60 and at most 100;
-# .c files have at most 600 lines, headers 120, the public one 250; no two files of the tree share a name.
+# .c files have at most 600 lines, headers 120, the public one 260; no two files of the tree share a name.
 . "$(dirname "$0")/common.sh"
 
 while read -r lines file; do
     case $file in
     *.c) [ "$lines" -le 600 ] || complain "$file has $lines lines, more than 600" ;;
-    client/dataload.h) [ "$lines" -le 250 ] || complain "$file has $lines lines, more than 250" ;; # the whole public interface
+    client/dataload.h) [ "$lines" -le 260 ] || complain "$file has $lines lines, more than 260" ;; # the whole public interface
     *.h) [ "$lines" -le 120 ] || complain "$file has $lines lines, more than 120" ;;
     esac
 done < <(sources proto client daemon tests | xargs -n 1 wc -l)

@@ -82,7 +82,7 @@ void fake_silence(struct fake *fake)
 
 void fake_init(struct fake *fake)
 {
-    *fake = (struct fake){.seals = SEALS, .fds = 1};
+    *fake = (struct fake){.seals = SEALS, .fds = 1, .version = DLP_VERSION_MAX};
     snprintf(fake->path, sizeof fake->path, "/tmp/dl_fake_%d.sock", (int)getpid());
     make_layout(fake);
     make_reply(fake);
@@ -117,14 +117,21 @@ void fake_done(struct fake *fake)
 void fake_accept(struct fake *fake)
 {
     static const struct dlp_channel_limits limits = {DLP_FRAME_TO_DAEMON_MAX,
-                                                     DLP_UNPACK_TO_DAEMON_MAX};
+                                                     DLP_UNPACK_TO_DAEMON_MAX, .take_fds = true};
     struct pollfd ready = {.fd = fake->listener, .events = POLLIN};
     NEED(poll(&ready, 1, PATIENCE_MS) == 1);
     fake->channel = dlp_channel_new(accept(fake->listener, NULL, NULL), &limits);
 }
 
+static void close_heard(struct fake *fake)
+{
+    while (fake->nheard)
+        close(fake->heard[--fake->nheard]);
+}
+
 void fake_close(struct fake *fake)
 {
+    close_heard(fake);
     dlp_channel_free(fake->channel);
     fake->channel = NULL;
 }
@@ -141,8 +148,8 @@ static Dlp__Envelope *hear_any(struct fake *fake)
 {
     for (;;) {
         int err;
-        size_t nfds;
-        Dlp__Envelope *env = dlp_channel_next(fake->channel, NULL, &nfds, &err);
+        close_heard(fake);
+        Dlp__Envelope *env = dlp_channel_next(fake->channel, fake->heard, &fake->nheard, &err);
         NEED(err == 0);
         if (!env) {
             NEED(read_some(fake));
@@ -177,8 +184,8 @@ void fake_heard_end(struct fake *fake)
 {
     do {
         int err;
-        size_t nfds;
-        Dlp__Envelope *env = dlp_channel_next(fake->channel, NULL, &nfds, &err);
+        close_heard(fake);
+        Dlp__Envelope *env = dlp_channel_next(fake->channel, fake->heard, &fake->nheard, &err);
         NEED(!err && (!env || env->body_case == DLP__ENVELOPE__BODY_WAIT));
         dlp_frame_free(env);
     } while (read_some(fake));
@@ -200,11 +207,33 @@ void fake_hello(struct fake *fake)
     fake_accept(fake);
     fake_heard(fake, DLP__ENVELOPE__BODY_HELLO);
     Dlp__HelloReply reply = DLP__HELLO_REPLY__INIT;
-    reply.version = DLP_VERSION_MAX;
+    reply.version = fake->version;
     Dlp__Envelope env = DLP__ENVELOPE__INIT;
     env.id = fake->id;
     env.body_case = DLP__ENVELOPE__BODY_HELLO_REPLY;
     env.hello_reply = &reply;
+    fake_say(fake, &env, NULL, 0);
+}
+
+void fake_feed_named(struct fake *fake)
+{
+    Dlp__GiveFeedReply reply = DLP__GIVE_FEED_REPLY__INIT;
+    reply.feed = FAKE_OWN;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.id = fake->id;
+    env.body_case = DLP__ENVELOPE__BODY_GIVE_FEED_REPLY;
+    env.give_feed_reply = &reply;
+    fake_say(fake, &env, NULL, 0);
+}
+
+void fake_files_taken(struct fake *fake, uint32_t files)
+{
+    Dlp__GiveFilesReply reply = DLP__GIVE_FILES_REPLY__INIT;
+    reply.taken = files;
+    Dlp__Envelope env = DLP__ENVELOPE__INIT;
+    env.id = fake->id;
+    env.body_case = DLP__ENVELOPE__BODY_GIVE_FILES_REPLY;
+    env.give_files_reply = &reply;
     fake_say(fake, &env, NULL, 0);
 }
 

@@ -15,6 +15,7 @@
 #define FAKE_BATCH 4U
 #define FAKE_SLOTS 3U
 #define FAKE_STEPS 5U
+#define FAKE_OWN "~17/own" /* what it calls a feed that it is given */
 
 /* In the script's thread, where a check of the test library cannot fail. */
 #define NEED(what)                                                                                 \
@@ -31,15 +32,18 @@ struct fake {
     struct dlp_channel *channel;
     pthread_t thread;
     void (*script)(struct fake *fake);
-    uint64_t id; /* of the last message heard */
-    int waits;   /* heard */
+    uint64_t id;            /* of the last message heard */
+    int waits;              /* heard */
+    int heard[DLP_FDS_MAX]; /* descriptors of the last message; closed at the next */
+    size_t nheard;
     uint8_t *arena;
     struct dlp_layout layout;
     /* What its AttachReply says; a test changes it before the script runs. */
     Dlp__AttachReply reply;
     int seals;
-    off_t memory; /* bytes of the memfd */
-    int fds;      /* sent with the reply */
+    off_t memory;     /* bytes of the memfd */
+    int fds;          /* sent with the reply */
+    uint32_t version; /* of HelloReply */
 };
 
 void fake_init(struct fake *fake); /* listens */
@@ -56,9 +60,11 @@ Dlp__Envelope *fake_hear(struct fake *fake, Dlp__Envelope__BodyCase kind);
 void fake_heard(struct fake *fake, Dlp__Envelope__BodyCase kind); /* same, not looked at */
 void fake_heard_end(struct fake *fake);                           /* the client has closed */
 void fake_say(struct fake *fake, Dlp__Envelope *env, const int *fds, size_t nfds);
-void fake_hello(struct fake *fake);  /* accept, Hello, its reply */
-void fake_attach(struct fake *fake); /* accept, Hello, Attach, their replies */
-void fake_reply(struct fake *fake);  /* AttachReply with memory */
+void fake_hello(struct fake *fake);                       /* accept, Hello, its reply */
+void fake_attach(struct fake *fake);                      /* accept, Hello, Attach, their replies */
+void fake_feed_named(struct fake *fake);                  /* GiveFeedReply */
+void fake_files_taken(struct fake *fake, uint32_t files); /* GiveFilesReply */
+void fake_reply(struct fake *fake);                       /* AttachReply with memory */
 void fake_error(struct fake *fake, uint64_t id, unsigned code, const char *text);
 void fake_ready(struct fake *fake, uint32_t slot, uint64_t generation, uint64_t epoch,
                 uint64_t step);

@@ -86,6 +86,38 @@ START_TEST(a_full_list_counts_what_it_leaves_out)
 }
 END_TEST
 
+/* They have half of the room, are not kept, and can be forgotten. */
+START_TEST(feeds_of_a_users_own)
+{
+    char key[16];
+    size_t size;
+    for (int i = 0; i < 150; i++) {
+        struct bad_report r = report(key, 0);
+        snprintf(key, sizeof key, "k%d", i);
+        badlist_add(list, i % 2 ? "~1000/a" : "~1000/b", &r);
+    }
+    ck_assert_uint_eq(badlist_count(list), 50);
+    ck_assert_uint_eq(badlist_unlisted(list), 100);
+    for (int i = 0; i < 60; i++)
+        add("k", (uint64_t)i);
+    ck_assert_uint_eq(badlist_count(list), 100);
+    char *text = badlist_text(list, &size);
+    ck_assert_ptr_null(strchr(text, '~'));
+    ck_assert_ptr_nonnull(strstr(text, "\tfeed\t"));
+    free(text);
+    badlist_forget(list, "~1000/a");
+    ck_assert_uint_eq(badlist_count(list), 75);
+    for (uint32_t i = 0; i < 75; i++)
+        ck_assert_str_eq(badlist_at(list, i)->feed, i < 25 ? "~1000/b" : "feed");
+    add("k", 49); /* those that stay are known as ever */
+    ck_assert_uint_eq(badlist_count(list), 75);
+    ck_assert_uint_eq(badlist_at(list, 74)->count, 2);
+    struct bad_report r = report("new", 0);
+    badlist_add(list, "~1000/a", &r); /* and there is room again */
+    ck_assert_uint_eq(badlist_count(list), 76);
+}
+END_TEST
+
 START_TEST(control_characters_are_escaped)
 {
     add("a\tb\nc\x1b[31m", 0);
@@ -204,6 +236,7 @@ int main(void)
     tcase_add_test(test, feed_and_class_tell_apart);
     tcase_add_test(test, faults_of_structure_count_once);
     tcase_add_test(test, a_full_list_counts_what_it_leaves_out);
+    tcase_add_test(test, feeds_of_a_users_own);
     tcase_add_test(test, control_characters_are_escaped);
     tcase_add_test(test, text_and_back);
     tcase_add_test(test, wrong_lines_are_left_out);

@@ -261,6 +261,45 @@ START_TEST(fds_for_the_daemon_are_dropped)
 }
 END_TEST
 
+static int dropped[DLP_FDS_MAX];
+static size_t ndropped;
+
+static void on_drop(void *context, const int *fds, size_t count)
+{
+    ck_assert_ptr_eq(context, &ndropped);
+    for (size_t i = 0; i < count; i++)
+        dropped[ndropped++] = fds[i];
+}
+
+/* A daemon's end that has come to take descriptors closes none itself. */
+START_TEST(fds_are_taken_later)
+{
+    int fd = memfd(1), before = open_fds(), fds[DLP_FDS_MAX];
+    size_t nfds;
+    go_raw(&daemon_limits);
+    struct dlp_channel *peer = dlp_channel_new(dup(raw), &client_limits);
+    ck_assert_int_eq(dlp_channel_send(peer, ping(8), &fd, 1), 0);
+    ck_assert_int_gt(dlp_channel_receive(b), 0);
+    dlp_channel_take_fds(b, on_drop, &ndropped);
+    ck_assert_uint_eq(next_id(b, fds, &nfds), 8);
+    ck_assert_uint_eq(nfds, 0); /* it came before */
+    ck_assert_int_eq(dlp_channel_send(peer, ping(9), &fd, 1), 0);
+    ck_assert_int_gt(dlp_channel_receive(b), 0);
+    ck_assert_uint_eq(next_id(b, fds, &nfds), 9);
+    ck_assert_uint_eq(nfds, 1);
+    close(fds[0]);
+    ck_assert_uint_eq(ndropped, 0);
+    ck_assert_int_eq(dlp_channel_send(peer, ping(10), &fd, 1), 0);
+    ck_assert_int_gt(dlp_channel_receive(b), 0);
+    dlp_channel_free(b);
+    b = NULL;
+    ck_assert_uint_eq(ndropped, 1);
+    ck_assert_int_eq(close(dropped[0]), 0);
+    dlp_channel_free(peer);
+    ck_assert_int_eq(open_fds(), before - 1); /* b's */
+}
+END_TEST
+
 /* Two sets of descriptors for one frame that never ends. */
 START_TEST(fds_for_no_frame)
 {
@@ -389,6 +428,33 @@ START_TEST(what_the_socket_does_not_take_waits)
 }
 END_TEST
 
+/* Of all processes of a user together: another's daemon that is slow is no error here. */
+START_TEST(descriptors_on_their_way_are_limited)
+{
+    int fd = memfd(1), all[] = {fd, fd, fd, fd, fd, fd, fd, fd}, fds[DLP_FDS_MAX];
+    size_t nfds, got = 0, sent = 0;
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 32;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    ck_assert(geteuid() != 0 || seteuid(61001) == 0); /* root has no limit */
+    for (; dlp_channel_unsent(a) == 0 && sent < 100; sent++)
+        ck_assert_int_eq(dlp_channel_send(a, ping(sent + 1), all, 8), 0);
+    ck_assert_uint_lt(sent, 10);
+    ck_assert(getuid() != 0 || seteuid(0) == 0);
+    while (got < sent) {
+        ck_assert_int_gt(dlp_channel_receive(b), 0);
+        for (; next_id(b, fds, &nfds); got++) {
+            ck_assert_uint_eq(nfds, 8);
+            while (nfds)
+                close(fds[--nfds]);
+        }
+        ck_assert_int_eq(dlp_channel_flush(a), 0);
+    }
+    close(fd);
+}
+END_TEST
+
 START_TEST(peer_gone)
 {
     send_ping(b, 5);
@@ -415,6 +481,7 @@ int main(void)
     tcase_add_test(tc, fds_not_taken_are_closed);
     tcase_add_test(tc, fds_cut_by_the_limit);
     tcase_add_test(tc, fds_for_the_daemon_are_dropped);
+    tcase_add_test(tc, fds_are_taken_later);
     tcase_add_test(tc, fds_for_no_frame);
     tcase_add_test(tc, oversized);
     tcase_add_test(tc, largest);
@@ -422,6 +489,7 @@ int main(void)
     tcase_add_test(tc, unpack_is_capped);
     tcase_add_test(tc, frames_not_taken_fill_the_buffer);
     tcase_add_test(tc, what_the_socket_does_not_take_waits);
+    tcase_add_test(tc, descriptors_on_their_way_are_limited);
     tcase_add_test(tc, peer_gone);
     Suite *suite = suite_create("channel");
     suite_add_tcase(suite, tc);

@@ -39,6 +39,7 @@ START_TEST(defaults)
     ck_assert_uint_eq(config->job_linger, 60);
     ck_assert_uint_eq(config->cache_bytes, 4ULL << 30);
     ck_assert(config->cache_marks);
+    ck_assert(config->own_feeds);
     ck_assert_uint_eq(spec->shuffle, 16384);
     ck_assert_uint_eq(spec->lanes, 64);
     ck_assert_uint_eq(spec->slots, 4);
@@ -84,7 +85,8 @@ END_TEST
 START_TEST(everything)
 {
     struct config *config = good(
-        "workers: 3\npin_workers: yes\nmemory: 16GiB\ncache: {path: /c, bytes: 10MB, marks: off}\n"
+        "workers: 3\npin_workers: yes\nown_feeds: no\nmemory: 16GiB\ncache: {path: /c, bytes: "
+        "10MB, marks: off}\n"
         "feeds:\n  - name: f\n    source: [/a.tar, '/b-{0..9}.tar']\n"
         "    output: float32_nchw\n    mean: [0.5, 0.25, 1e-1]\n    std: [1, 2, 3]\n"
         "    fields:\n      - {name: x, from: JPG, kind: image}\n"
@@ -105,6 +107,7 @@ START_TEST(everything)
     ck_assert_uint_eq(config->memory, 16ULL << 30);
     ck_assert_str_eq(config->cache_dir, "/c");
     ck_assert_uint_eq(config->cache_bytes, 10000000);
+    ck_assert(!config->own_feeds);
     ck_assert(!config->cache_marks);
     ck_assert_uint_eq(spec->npatterns, 2);
     ck_assert_str_eq(spec->fields[0].from[0], "jpg");

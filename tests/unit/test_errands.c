@@ -42,7 +42,7 @@ static void setup(void)
 {
     uv_loop_init(&loop);
     mailbox = mailbox_new(&loop);
-    errands = errands_new(mailbox);
+    errands = errands_new(mailbox, ERRANDS_AT_ONCE);
     for (int i = 0; i < COUNT; i++) {
         jobs[i] = (struct job){.errand = {.run = run, .ran = ran}};
         sem_init(&jobs[i].go, 0, 0);

@@ -152,6 +152,23 @@ START_TEST(names)
 }
 END_TEST
 
+START_TEST(names_of_feeds)
+{
+    char longest[DLP_NAME_MAX + 2] = "~1000/";
+    memset(longest + 6, 'a', DLP_NAME_MAX - 6);
+    static const char *good[] = {"a", "imagenet-train", "~0/a", "~4294967295/A.b_c:/-9"};
+    static const char *bad[] = {"",     "~",         "~/a",   "~1",    "~1/",
+                                "~a/b", "~1000/a b", "~1~/a", "a~1/b", "~1/~2/b"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        ck_assert_msg(dlp_feed_name_valid(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        ck_assert_msg(!dlp_feed_name_valid(bad[i]), "%s", bad[i]);
+    ck_assert(dlp_feed_name_valid(longest));
+    longest[DLP_NAME_MAX] = 'a';
+    ck_assert(!dlp_feed_name_valid(longest));
+}
+END_TEST
+
 static const struct {
     const char *text, *safe;
 } escapes[] = {
@@ -217,6 +234,7 @@ int main(void)
     tcase_add_test(tc, unknown_body);
     tcase_add_test(tc, unpack_is_capped);
     tcase_add_test(tc, names);
+    tcase_add_test(tc, names_of_feeds);
     tcase_add_loop_test(tc, escape, 0, sizeof escapes / sizeof *escapes);
     tcase_add_loop_test(tc, escaped_once, 0, sizeof escapes / sizeof *escapes);
     tcase_add_test(tc, escape_cuts_at_a_character);

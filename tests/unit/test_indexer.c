@@ -92,6 +92,7 @@ static int run(const char *letters, unsigned threads, const char *cache,
             word ? scratch_file(&scratch, name, word, strlen(word)) : scratch_at(&scratch, name);
     }
     struct indexer_options options = {.format = &fake,
+                                      .space = "fake",
                                       .paths = paths,
                                       .count = count,
                                       .threads = threads,
@@ -264,6 +265,7 @@ static void *run_hanging(void *context)
     struct indexer_result *result = context;
     const char *path = scratch_at(&scratch, "a");
     struct indexer_options options = {.format = &fake,
+                                      .space = "fake",
                                       .paths = &path,
                                       .count = 1,
                                       .threads = 1,

@@ -58,10 +58,13 @@ TAKEN = ("{text}; a Loader of this process keeps its rank until it is closed or 
          "close() it, or choose another rank or job")
 NONE_RUNS = "{text}; dataloadd --user --config FILE starts one, and Loader(..., spawn=True) does so by itself"
 
+OLD = "{text}, or start a daemon of your own: Loader(..., spawn=True)"
+
 CODES = {
     errno.ENOENT: (NoSuchFeed, "{text}"),
     errno.EADDRINUSE: (RankTaken, TAKEN),
     errno.ECONNREFUSED: (DaemonGone, NONE_RUNS),
+    errno.EOPNOTSUPP: (Error, OLD),
     errno.ECONNRESET: (DaemonGone, "{text}"),
     errno.EOWNERDEAD: (DaemonGone, "{text}"),
     errno.EBADMSG: (BadSample, "{text}"),

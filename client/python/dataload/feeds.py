@@ -2,17 +2,20 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import os
 from typing import Any, Iterable, Union
 
-__all__ = ["Feed", "configuration"]
+from .patterns import expand
+
+__all__ = ["Feed", "configuration", "gift"]
 
 # Of a feed; daemon/config_feed.c has the table that counts.
 KEYS = ("name", "source", "folder", "fields", "transform", "shuffle", "tail", "mean", "std", "lag", "lag_bound", "output", "batch", "lanes",
         "seed", "slots", "exif", "decoder", "pixels", "bad_samples", "bad_limit", "share", "handoff", "pin", "allow", "exclude")
 _OWN = ("shards", "image", "label")
-_IMAGE, _LABEL = ("jpg", "jpeg"), "cls"
+_IMAGE, _LABEL, _NAMELESS = ("jpg", "jpeg"), "cls", "feed"
 
 
 def _absolute(path: Union[str, os.PathLike]) -> str:
@@ -20,8 +23,13 @@ def _absolute(path: Union[str, os.PathLike]) -> str:
     return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
-def _paths(value) -> Union[str, list]:
-    return _absolute(value) if isinstance(value, (str, os.PathLike)) else [_absolute(path) for path in value]
+def _absolute_source(pattern: Union[str, os.PathLike]) -> str:
+    """Of tar files "a::b" is two paths."""
+    return "::".join(path and _absolute(path) for path in os.fspath(pattern).split("::"))
+
+
+def _paths(value, absolute) -> Union[str, list]:
+    return absolute(value) if isinstance(value, (str, os.PathLike)) else [absolute(path) for path in value]
 
 
 def _field(name: str, kind: str, given) -> dict:
@@ -55,7 +63,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 class Feed:
-    """A feed of a daemon of one's own.
+    """A feed of one's own: given to the daemon of the node, or, with spawn=True, served by a daemon of one's own.
 
     shards: tar files (path, glob, brace range, list), which the configuration calls source; or folder: an image folder.
     image, label: the part of a record that each is read from: a suffix, several, or a dict with the settings of the field; None
@@ -63,7 +71,7 @@ class Feed:
     All others are settings of a feed in dataloadd.conf(5), by the same names; what is left out has the daemon's default.
     """
 
-    def __init__(self, *, shards=None, folder=None, name: str = "feed", image=_IMAGE, label=_LABEL, **settings):
+    def __init__(self, *, shards=None, folder=None, name: str = _NAMELESS, image=_IMAGE, label=_LABEL, **settings):
         for key in settings:
             if key not in KEYS:
                 raise _unknown(key)
@@ -72,7 +80,7 @@ class Feed:
         settings.update(name=name, source=settings.get("source") or shards, folder=folder)
         for key in ("source", "folder", "exclude"):
             if settings.get(key) is not None:
-                settings[key] = _paths(settings[key])
+                settings[key] = _paths(settings[key], _absolute_source if key == "source" else _absolute)
         if (image, label) != (_IMAGE, _LABEL):
             if "fields" in settings:
                 raise TypeError("Feed(fields=...) gives all fields: leave image and label out, or give them only")
@@ -105,3 +113,22 @@ def configuration(feeds: Iterable[Feed]) -> str:
     if twice:
         raise ValueError(f'two feeds are named "{twice}": give each another name=')
     return json.dumps({"feeds": [feed.settings for feed in feeds]}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+_NOT_GIVEN = {
+    "folder": "it does not open files for its users: make shards of the folder (dataload-pack folder DIR SHARDS) and give shards=",
+    "exclude": "it does not open files for its users: make shards without these records",
+    "allow": "a feed of one's own is for its user alone: leave it out",
+}
+
+
+def gift(feed: Feed) -> tuple[str, list[str]]:
+    """What the daemon of the node is given of it: the recipe, and the shards, which the library opens."""
+    for key, why in _NOT_GIVEN.items():
+        if key in feed.settings:
+            raise TypeError(f"Feed({key}=...) cannot be given to the daemon of the node: {why}; or have a daemon of your own (spawn=True)")
+    settings, shards = {key: value for key, value in feed.settings.items() if key != "source"}, expand(feed.settings["source"])
+    if feed.name == _NAMELESS:  # so that a user's feeds for training and for validation are two
+        said = json.dumps([settings, shards], sort_keys=True)
+        settings["name"] = f"{_NAMELESS}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
+    return json.dumps(settings, sort_keys=True, ensure_ascii=False), shards

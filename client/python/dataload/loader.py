@@ -65,7 +65,8 @@ def token_of(state):
 class Loader:
     """One trainer's batches of a feed of dataloadd: an iterable of dicts of tensors. One pass is one epoch.
 
-    feed        name of the feed in the daemon's configuration; with spawn=True also a dataload.Feed
+    feed        name of the feed in the daemon's configuration; or a dataload.Feed of one's own, which the daemon that runs is given
+                (its shards are opened here), or with spawn=True one's own daemon
     batch_size  rows of a batch, for each trainer; None: as the feed says
     rank, world this trainer's place among all; None: from torchrun, Slurm, MPI; else the lowest free rank, the job's world
     job         name of the job that the ranks make up; None: from Slurm, torchrun or mpirun, else this process alone
@@ -97,7 +98,7 @@ class Loader:
         need(as_)
         scale = Scale(dtype, mean, std)
         place, gpu = place_of(device, as_)
-        feed, socket, ranks = find_target(feed, rank, world, job, spawn, config, socket, timeout)
+        feed, socket, ranks, self._given = find_target(feed, rank, world, job, spawn, config, socket, timeout)
         numbers = {"rank": ranks.rank, "world": ranks.world, "batch": count("batch_size", batch_size), "seed": count("seed", seed),
                    "epoch": count("epoch", epoch) or None, "slots": count("slots", slots)}
         self._feed, self._socket = feed, socket and os.fspath(socket)
@@ -105,7 +106,7 @@ class Loader:
         self._options = {"socket": self._socket, "job": job, "group": group, "timeout_ms": milliseconds(timeout), "device": place, "gpu": gpu,
                          "allow_replay": bool(allow_replay),
                          "program": os.path.basename(sys.argv[0] or "python3") or "python3",
-                         **{name: value for name, value in numbers.items() if value is not None}}
+                         **{name: value for name, value in numbers.items() if value is not None}, **self._given}
         self._attach(token_of(resume))
         try:
             self._convert = Converter(as_, scale, copy, self.info["shared"], names)
@@ -116,7 +117,7 @@ class Loader:
             log.warning("feed %s: %s", feed, note)
 
     def _attach(self, token):
-        self._handle = Handle(self._feed, resume=token, **self._options)
+        self._handle = Handle(None if self._given else self._feed, resume=token, **self._options)
         self._token = None     # the last one, once closed
         self._live = False     # a pass has begun and not ended
         self._pass = 0         # its number: an older iterator is over

@@ -21,7 +21,8 @@ numbers = itertools.count()
 def beside(loader):
     """A Loader of the same feed and shape, alone in its job."""
     name = f"measure-{os.getpid()}-{next(numbers)}"
-    own = {"feed": loader._feed, "socket": loader._socket, "spawn": False, "config": None, "batch_size": loader.info["batch"], "rank": 0,
+    feed = loader._arguments["feed"] if loader._given else loader._feed
+    own = {"feed": feed, "socket": loader._socket, "spawn": False, "config": None, "batch_size": loader.info["batch"], "rank": 0,
            "world": 1, "job": name, "epoch": 0, "resume": None, "group": name if loader.info["shared"] else None}
     with type(loader)(**{**loader._arguments, **own}) as other:
         yield other

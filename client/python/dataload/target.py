@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from dataclasses import replace
 from typing import NamedTuple, Optional
 
-from .feeds import Feed
+from .feeds import Feed, gift
 from .ranks import Ranks, find_ranks, job_name
 from .spawn import daemon_for
 
@@ -19,6 +20,7 @@ class Target(NamedTuple):
     feed: str
     socket: Optional[str]
     ranks: Ranks
+    given: dict  # to a daemon that runs: recipe and files of a feed of one's own; else empty
 
 
 def _tell(ranks: Ranks) -> None:
@@ -39,8 +41,8 @@ def _of_process_group(ranks: Ranks, job: Optional[str]) -> Ranks:
 
 def _feeds(feed, spawn: bool, config):
     """What the daemon of one's own serves: a Feed may be given alone."""
-    if not spawn and (isinstance(feed, Feed) or config is not None):
-        raise TypeError("a dataload.Feed and config= are for a daemon of your own: add spawn=True, or name a feed of the daemon that runs")
+    if not spawn and config is not None:
+        raise TypeError("config= is for a daemon of your own: add spawn=True; the daemon that runs is given one dataload.Feed by each Loader")
     if not isinstance(feed, Feed):
         return config
     if config is None:
@@ -52,7 +54,10 @@ def _feeds(feed, spawn: bool, config):
 
 def find_target(feed, rank=None, world=None, job=None, spawn=False, config=None, socket=None, timeout=None) -> Target:
     """Starts the daemon where spawn says so; an attach must follow at once."""
-    feeds = _feeds(feed, spawn, config)
+    feeds, given = _feeds(feed, spawn, config), {}
+    if isinstance(feed, Feed) and not spawn:
+        recipe, files = gift(feed)
+        given = {"recipe": recipe, "files": [os.fsencode(path) for path in files]}
     ranks = _of_process_group(find_ranks(rank, world, job), job)
     if ranks.rank is not None and None in (rank, world):
         _tell(ranks)
@@ -60,4 +65,4 @@ def find_target(feed, rank=None, world=None, job=None, spawn=False, config=None,
         if socket is not None:
             raise TypeError("socket= names a daemon that runs already, and spawn=True starts one: give one of them")
         socket = daemon_for(feeds, ranks.job, 60.0 if timeout in (None, math.inf) else timeout)
-    return Target(feed.name if isinstance(feed, Feed) else feed, socket, ranks)
+    return Target(feed.name if isinstance(feed, Feed) else feed, socket, ranks, given)
