@@ -67,7 +67,7 @@ static void on_opened(void *context, uint32_t feed, struct dataset *dataset)
 static struct errands *find_lane(void *context, const struct feed_spec *spec)
 {
     const struct control *control = context;
-    return spec->files ? own_feeds_giver(control->own_feeds, spec)->openings : NULL;
+    return own_feeds_lane(control->own_feeds, spec);
 }
 
 static void on_ended(void *context)

@@ -8,6 +8,7 @@
 #include "base/plural.h"
 #include "control/control.h"
 #include "control/feeds.h"
+#include "control/own_feeds.h"
 #include "control/place.h"
 
 #define UNREAD_S 30 /* then an answer gives up its place */
@@ -129,6 +130,8 @@ static int settle(struct inquiry *inquiry, struct refusal *refusal)
 static void on_dataset(void *context, struct dataset *dataset, const struct error *err)
 {
     struct inquiry *inquiry = context;
+    const struct control *control = inquiry->session->control;
+    struct errands *lane = own_feeds_lane(control->own_feeds, inquiry->spec);
     struct refusal refusal;
     if (!dataset) {
         fail(inquiry, DLP_ERROR_DATASET, err->text);
@@ -141,7 +144,7 @@ static void on_dataset(void *context, struct dataset *dataset, const struct erro
         inquiry->stage = INQUIRY_ERRAND;
         inquiry->errand.run = reckon;
         inquiry->errand.ran = reckoned;
-        errands_add(inquiry->session->control->errands, &inquiry->errand);
+        errands_add(lane ? lane : control->errands, &inquiry->errand);
     } else {
         answer(inquiry);
     }

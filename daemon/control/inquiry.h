@@ -1,6 +1,7 @@
 /* A question about the plan of a feed (slices, token, mix, batch, find): waits for the data set, is
- * reckoned as an errand, answered in parts as fast as the peer reads; one that stops reading loses
- * its answer. One of a session at a time. Loop thread but for reckon. */
+ * reckoned as an errand (of a feed of a user's own, as one of his), answered in parts as fast as
+ * the peer reads; one that stops reading loses its answer. One of a session at a time. Loop thread
+ * but for reckon. */
 #ifndef INQUIRY_H
 #define INQUIRY_H
 

@@ -67,6 +67,11 @@ const struct own_user *own_feeds_giver(const struct own_feeds *own, const struct
     return find_user(own, files_owner_uid(files_owner(spec->files)));
 }
 
+struct errands *own_feeds_lane(const struct own_feeds *own, const struct feed_spec *spec)
+{
+    return spec->files ? own_feeds_giver(own, spec)->openings : NULL;
+}
+
 int own_feeds_room(const struct own_feeds *own, struct own_user *user, uint32_t more,
                    struct refusal *refusal)
 {
@@ -134,17 +139,21 @@ static void vacate(struct control *control, uint32_t number)
     control->totals[number] = (struct control_totals){.removed = true};
 }
 
-/* Number of a place that is vacant, else of the own feed that nobody has used for the longest time,
- * of one user or of all; -1: there is none. */
-static int find_place(const struct control *control, const struct files_owner *owner)
+/* Number of the feed that nobody has used for the longest time, of one user or of all; -1: all are
+ * used. */
+static int find_idle(const struct control *control, const struct files_owner *owner)
 {
     int oldest = -1;
+    uint64_t first = UINT64_MAX;
     for (uint32_t i = 0; i < control->options.nfeeds; i++) {
         const struct feed_spec *spec = control->feeds[i];
+        uint64_t since = control->totals[i].unused_since;
         if (!spec->files || (owner && files_owner(spec->files) != owner) || is_used(control, i))
             continue;
-        if (oldest < 0 || control->totals[i].unused_since < control->totals[oldest].unused_since)
+        if (oldest < 0 || (since && since < first)) { /* 0: not since the last tick */
             oldest = (int)i;
+            first = since ? since : UINT64_MAX;
+        }
     }
     return oldest;
 }
@@ -167,7 +176,7 @@ static int make_room(struct control *control, const struct feed_spec *spec, stru
     count(control, owner, &his, &all);
     if (his < OWN_FEEDS_OF_USER && all < OWN_FEEDS_MAX)
         return 0;
-    int place = find_place(control, his < OWN_FEEDS_OF_USER ? NULL : owner);
+    int place = find_idle(control, his < OWN_FEEDS_OF_USER ? NULL : owner);
     if (place < 0)
         return refuse(refusal, DLP_ERROR_TOO_MANY,
                       "%u feeds of uid %u's own and %u of all users' are in use: at most %u of one "

@@ -19,7 +19,7 @@ struct own_user {
     uid_t uid;
     char name[ACCESS_USER_MAX]; /* "" until looked up */
     struct files_owner *files;  /* his */
-    struct errands *openings;   /* what may hang in his storage */
+    struct errands *openings;   /* and questions: what may hang in his storage */
     struct giving *givings;     /* in the order of asking */
 };
 
@@ -27,6 +27,9 @@ struct own_feeds *own_feeds_new(struct control *control);
 void own_feeds_free(struct own_feeds *own);
 struct own_user *own_feeds_user(struct own_feeds *own, uid_t uid); /* made where it is not known */
 const struct own_user *own_feeds_giver(const struct own_feeds *own, const struct feed_spec *spec);
+/* Where that runs which may wait for the files of a feed: with its user's openings. NULL: it is
+ * configured. */
+struct errands *own_feeds_lane(const struct own_feeds *own, const struct feed_spec *spec);
 /* Is there room for so many more descriptors of the user, those here included, and does he give
  * any? 0, or the code of the refusal. */
 int own_feeds_room(const struct own_feeds *own, struct own_user *user, uint32_t more,
