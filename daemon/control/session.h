@@ -113,8 +113,7 @@ void session_announce(struct session *session, const struct loan *loan);
 void session_unmapped(struct session *session); /* it maps nothing by a handle any more */
 void session_tell_members(struct session *session);
 void session_cast_off(struct session *session); /* gets no more; leaves once it holds nothing */
-/* Nothing is left of the group that it was the last to leave. */
-void session_left(struct session *session);
+void session_left(struct session *session);     /* nothing is left of the group whose last it was */
 /* Frees the session if the peer is gone and nothing works for it any more. */
 void session_reap(struct session *session);
 

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "control/control.h"
+#include "control/group.h"
+#include "control/terms.h"
 #include "proto/frames.h"
 
 #define MB 1e6
@@ -26,6 +28,9 @@ void control_set_feed(struct control *control, uint32_t number, struct feed_spec
     spec_unref(control->feeds[number]);
     control->feeds[number] = spec;
     datasets_set(control->datasets, number, spec);
+    for (struct group *group = control->groups; group; group = group->next)
+        if (group->feed_number == number)
+            terms_renew(group);
 }
 
 /* A feed of the old configuration. */

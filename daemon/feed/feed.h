@@ -42,9 +42,8 @@ struct feed_events {
                 struct feed_place place); /* in plan order */
     /* This port's batches end, and those of others go on. */
     void (*port_lost)(void *context, uint32_t port, const struct error *err);
-    void (*stopped)(
-        void *context,
-        const struct error *err);  /* no batch will follow: bad_limit, no memory, the GPUs */
+    /* No batch will follow: bad_limit, no memory, the GPUs. */
+    void (*stopped)(void *context, const struct error *err);
     void (*closed)(void *context); /* all threads and memory are gone */
 };
 
@@ -114,10 +113,8 @@ uint64_t feed_renew(struct feed *feed, uint32_t slot);
 /* The next batch is the first of this epoch; what was filled ahead or handed to the client unread
  * is dropped: batches announced before and not held are void. Returns how many were dropped. */
 uint32_t feed_seek(struct feed *feed, uint64_t epoch);
-
 void feed_get_stats(struct feed *feed, struct feed_stats *out);
-/* What its threads have worked: CPU time of the reader and of those that read for it, workers' time
- * on its rows and batches. Until feed_close. */
+/* CPU time of all who read for it, and workers' time on its rows. Until feed_close. */
 uint64_t feed_cpu_ns(const struct feed *feed);
 
 #endif
