@@ -11,6 +11,7 @@
 #include "base/mailbox.h"
 #include "device/borrower.h"
 #include "feed/feed_stats.h"
+#include "feed/shares.h"
 #include "feed/spec.h"
 #include "feed/workers.h"
 #include "proto/slot.h"
@@ -63,6 +64,7 @@ struct feed_params {
     struct mailbox *mailbox;
     struct feed_events events;
     void *context;
+    struct share_terms terms;
 };
 
 /* Bytes that a feed will take: arena, or with the arena on a GPU staging, and shuffle buffer; for
@@ -90,6 +92,7 @@ void feed_lend(struct feed *feed, uint32_t port, struct borrower *borrower);
 void feed_close(struct feed *feed);
 /* Somebody waits for memory (budget_press): the reader gives back what it holds ahead of need. */
 void feed_shed(struct feed *feed);
+void feed_set_terms(struct feed *feed, const struct share_terms *terms); /* from now on */
 
 /* Where the slots lie and what a client needs to map them. */
 struct feed_arena {

@@ -33,6 +33,8 @@ struct reader;
  * -EAGAIN. */
 int reader_new(const struct reader_params *params, struct reader **out, struct error *err);
 void reader_start(struct reader *reader);
+/* Loop thread, or whoever has made it: from the next batch on. */
+void reader_set_terms(struct reader *reader, const struct share_terms *terms);
 /* Loop thread: all that is on the belt is void, and the first step of this epoch comes next.
  * Returns the number of batches made void. */
 uint32_t reader_seek(struct reader *reader, uint64_t epoch);
