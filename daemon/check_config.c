@@ -36,15 +36,32 @@ static void print_data(const struct dataset *dataset)
                dataset_faults(dataset), plural(dataset_faults(dataset)));
 }
 
-static void print_pixels(const struct feed_spec *spec)
+static void print_settings(const struct feed_spec *spec)
 {
     if (spec->transform.fast)
         printf("  pixels: fast%s\n",
                planes_best() ? "" : ", but all are exact on this machine: it has no AVX2");
+    if (spec->weight != 1)
+        printf("  weight: %u of each job among those of its user\n", spec->weight);
 }
 
-static int print_memory(const struct feed_spec *spec, struct dataset *dataset, uint32_t world,
-                        uint64_t *total, struct error *err)
+static void note_limit(const char *user, uint64_t limit, uint64_t arena)
+{
+    if (limit && arena > limit)
+        printf("  note: users: %s may have memory %.1f MB, and the slots take %.1f MB: no trainer "
+               "of his gets them, unless it asks for fewer or a smaller batch\n",
+               user, (double)limit / MB, (double)arena / MB);
+}
+
+static void note_users(const struct users *users, uint64_t arena)
+{
+    note_limit("default", users->rest.memory, arena);
+    for (uint32_t i = 0; i < users->count; i++)
+        note_limit(users->list[i].name, users->list[i].limits.memory, arena);
+}
+
+static int print_memory(const struct users *users, const struct feed_spec *spec,
+                        struct dataset *dataset, uint32_t world, uint64_t *total, struct error *err)
 {
     const struct feed_params params = {.spec = spec,
                                        .dataset = dataset,
@@ -70,6 +87,7 @@ static int print_memory(const struct feed_spec *spec, struct dataset *dataset, u
     char note[DLP_TEXT_MAX];
     if (*admit_reply_lane_note(&params, memory.lane_factor, note, sizeof note))
         printf("  note: %s\n", note);
+    note_users(users, memory.arena);
     return 0;
 }
 
@@ -85,8 +103,8 @@ static int check_feed(const struct config *config, const char *cache, const stru
                                spec->name, &dataset, &err);
     if (rc == 0) {
         print_data(dataset);
-        print_pixels(spec);
-        rc = print_memory(spec, dataset, world, total, &err);
+        print_settings(spec);
+        rc = print_memory(&config->users, spec, dataset, world, total, &err);
     }
     dataset_unref(dataset);
     if (rc)
@@ -104,6 +122,15 @@ static void print_workers(const struct config *config)
            pinned ? "pinned to CPUs" : "on any of CPUs", cpus_text(cpus, text, sizeof text));
 }
 
+static void print_users(const struct users *users)
+{
+    char words[USERS_WORDS_MAX];
+    printf("users: default: %s\n", users_words(&users->rest, words));
+    for (uint32_t i = 0; i < users->count; i++)
+        printf("  %s (uid %u): %s\n", users->list[i].name, users->list[i].uid,
+               users_words(&users->list[i].limits, words));
+}
+
 int check_config(const struct config *config, bool user, uint32_t world)
 {
     cleanup_free char *cache = config_cache_dir(config, user);
@@ -117,6 +144,7 @@ int check_config(const struct config *config, bool user, uint32_t world)
             first = rc;
     }
     print_workers(config);
+    print_users(&config->users);
     printf("memory: limit %.1f MB, of it %.1f MB for decoding; all feeds at once with %u trainer%s "
            "each: %.1f MB%s\n",
            (double)limit / MB, (double)decode / MB, world, plural(world), (double)total / MB,

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "config_feed.h"
+#include "config_users.h"
 #include "config_yaml.h"
 #include "control/http.h"
 #include "feed/workers.h"
@@ -118,6 +119,7 @@ static const struct config_key config_keys[] = {
     {"decode_memory", config_yaml_size_auto, CONFIG(decode_memory)},
     {"client_memory", config_yaml_size_auto, CONFIG(client_memory)},
     {"clients", config_yaml_u32, CONFIG(clients)},
+    {"users", config_users, CONFIG(users)},
     {"job_linger", config_yaml_u32, CONFIG(job_linger)},
     {"cache", parse_cache, 0},
     {"metrics", parse_metrics, CONFIG(metrics)},
@@ -164,6 +166,7 @@ int config_parse(const char *path, const char *text, size_t size, struct config 
                               .job_linger = 60,
                               .cache_bytes = CACHE_BYTES_DEFAULT,
                               .cache_marks = true};
+    users_copy(&config->users, NULL);
     rc = config_yaml_map(&yaml, yaml_document_get_root_node(&yaml.document), "the configuration",
                          config_keys, sizeof config_keys / sizeof *config_keys, config, NULL);
     if (rc == 0)
@@ -220,6 +223,7 @@ void config_free(struct config *config)
     for (uint32_t i = 0; i < config->nfeeds; i++)
         spec_unref(config->feeds[i]);
     free(config->feeds);
+    users_clear(&config->users);
     free(config->cache_dir);
     free(config->path);
     free(config);

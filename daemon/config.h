@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "control/http_address.h"
+#include "control/users.h"
 #include "feed/spec.h"
 
 struct config {
@@ -19,6 +20,7 @@ struct config {
     uint64_t decode_memory; /* bytes; 0 = memory / 8 */
     uint64_t client_memory; /* bytes of one client; 0 = memory / 4 */
     unsigned clients;       /* most at once */
+    struct users users;     /* what each of them may have */
     unsigned job_linger;    /* seconds a job outlives its last client */
     char *cache_dir;        /* NULL = auto */
     uint64_t cache_bytes;

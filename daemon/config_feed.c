@@ -3,12 +3,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "config_transform.h"
+#include "config_users.h"
+#include "feed/shares.h"
 #include "proto/limits.h"
 #include "store/plan.h"
 
@@ -191,15 +192,12 @@ static int parse_pins(struct config_yaml *yaml, yaml_node_t *node, const char *k
 static int add_user(struct config_yaml *yaml, yaml_node_t *node, const char *key, void *target)
 {
     struct feed_spec *spec = target;
-    const char *text = config_yaml_text(yaml, node, key);
-    if (!text)
-        return -EINVAL;
-    const struct passwd *user = getpwnam(text);
-    uint64_t number;
-    if (!user && (config_parse_u64(text, &number) || number > UINT32_MAX))
-        return config_yaml_error(yaml, node, key, "no user \"%s\" on this machine", text);
+    uid_t uid;
+    int rc = config_user(yaml, node, key, &uid);
+    if (rc)
+        return rc;
     spec->users = mem_grow(spec->users, spec->nusers + 1, sizeof *spec->users);
-    spec->users[spec->nusers++] = user ? user->pw_uid : (uint32_t)number;
+    spec->users[spec->nusers++] = uid;
     return 0;
 }
 
@@ -336,6 +334,7 @@ static const struct config_key feed_keys[] = {
     [KEY_LAG_BOUND] = {"lag_bound", config_yaml_u32, FEED(lag_bound)},
     {"output", config_output, FEED(transform.pixels)},
     {"batch", config_yaml_u32, FEED(batch)},
+    {"weight", config_yaml_u32, FEED(weight)},
     {"lanes", config_yaml_u32, FEED(lanes)},
     {"seed", config_yaml_u64, FEED(seed)},
     {"slots", config_yaml_u32, FEED(slots)},
@@ -370,6 +369,9 @@ static int check_ranges(struct config_yaml *yaml, yaml_node_t *node, const struc
     if (spec->lanes < 1 || spec->lanes > PLAN_LANES_MAX)
         return config_yaml_error(yaml, node, spec->name, "lanes %u must be 1 to %u", spec->lanes,
                                  PLAN_LANES_MAX);
+    if (spec->weight < 1 || spec->weight > SHARES_WEIGHT_MAX)
+        return config_yaml_error(yaml, node, spec->name, "weight %u must be 1 to %u", spec->weight,
+                                 SHARES_WEIGHT_MAX);
     if ((spec->pinned & PIN_BATCH) && spec->batch == 0)
         return config_yaml_error(yaml, node, spec->name, "batch is pinned but not given");
     return 0;
@@ -411,6 +413,7 @@ static void set_defaults(struct feed_spec *spec)
     spec->lanes = PLAN_LANES_DEFAULT;
     spec->slots = 4;
     spec->lag_bound = 10;
+    spec->weight = 1;
     spec->bad_limit = UINT64_MAX;
     for (int i = 0; i < 3; i++)
         spec->transform.std[i] = 1;

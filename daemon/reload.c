@@ -88,7 +88,8 @@ static void take(struct reload *reload)
                                       .memory = fresh->memory,
                                       .client_memory = fresh->client_memory,
                                       .clients = fresh->clients,
-                                      .job_linger = fresh->job_linger};
+                                      .job_linger = fresh->job_linger,
+                                      .users = &fresh->users};
     log_notice("the configuration %s is read again", fresh->path);
     reload->taken = time(NULL);
     settings_apply(reload->control, &settings);

@@ -260,6 +260,7 @@ static void start_control(struct server *server)
                                       .nfeeds = config->nfeeds,
                                       .client_memory = client_memory,
                                       .clients = config->clients,
+                                      .users = &config->users,
                                       .job_linger = config->job_linger,
                                       .cache_dir = server->cache_dir,
                                       .cache_bytes = config->cache_bytes,

@@ -20,6 +20,10 @@ static const struct ctl_column feed_columns[] = {
     {"READ MB/S", true}, {"DECODE %", true}, {"HAND-OFF %", true}, {"SHUFFLE %", true},
     {"BAD", true},       {"DAMAGED", true},  {"RECORDS", true},    {"SHARDS", true},
 };
+static const struct ctl_column user_columns[] = {
+    {"USER", false},  {"UID", true},     {"CLIENTS", true},   {"MEMORY", true},
+    {"WEIGHT", true}, {"THREADS", true}, {"WORKERS %", true},
+};
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 static double megabytes(double bytes)
@@ -180,6 +184,52 @@ static void print_feeds(const struct ctl *ctl, const Dlp__StatusReply *status)
     ctl_table_free(&table);
 }
 
+/* "3 of 32"; without a limit "3". */
+static void add_of_limit(struct ctl_table *table, const char *now, const char *limit)
+{
+    ctl_table_add(table, "%s%s%s", now, limit ? " of " : "", limit ? limit : "");
+}
+
+static void add_user(struct ctl_table *table, const Dlp__UserStatus *user)
+{
+    char now[CTL_TEXT_MAX], limit[CTL_TEXT_MAX];
+    ctl_table_add(table, "%s", user->user);
+    ctl_table_add(table, "%u", user->uid);
+    snprintf(now, sizeof now, "%u", user->clients);
+    snprintf(limit, sizeof limit, "%u", user->clients_limit);
+    add_of_limit(table, now, user->clients_limit ? limit : NULL);
+    ctl_text_bytes(user->memory, now);
+    ctl_text_bytes(user->memory_limit, limit);
+    add_of_limit(table, now, user->memory_limit ? limit : NULL);
+    ctl_table_add(table, "%u", user->weight);
+    ctl_table_add_known(table, user->threads_limit);
+    add_percent(table, user->busy);
+}
+
+/* Where there is something to tell apart. */
+static bool users_matter(const Dlp__StatusReply *status)
+{
+    for (size_t i = 0; i < status->n_users; i++) {
+        const Dlp__UserStatus *user = status->users[i];
+        if (user->clients_limit || user->memory_limit || user->threads_limit)
+            return true;
+    }
+    return status->n_users > 1;
+}
+
+static void print_users(const struct ctl *ctl, const Dlp__StatusReply *status)
+{
+    struct ctl_table table;
+    if (!users_matter(status))
+        return;
+    ctl_table_init(&table, user_columns, COUNT(user_columns));
+    for (size_t i = 0; i < status->n_users; i++)
+        add_user(&table, status->users[i]);
+    ctl_table_print(&table, ctl->out, ctl->headers);
+    ctl_table_free(&table);
+    fputc('\n', ctl->out);
+}
+
 static void print_vacant(const struct ctl *ctl, const Dlp__StatusReply *status)
 {
     char time[CTL_TEXT_MAX];
@@ -213,6 +263,7 @@ void ctl_status_table(const struct ctl *ctl, const Dlp__StatusReply *status)
         fputc('\n', ctl->out);
     }
     print_clients(ctl, status);
+    print_users(ctl, status);
     print_feeds(ctl, status);
     fputc('\n', ctl->out);
     for (size_t i = 0; i < status->n_feeds; i++) {

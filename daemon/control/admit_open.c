@@ -7,6 +7,7 @@
 #include "control/admit_reply.h"
 #include "control/allowance.h"
 #include "control/reclaim.h"
+#include "control/terms.h"
 #include "feed/feed_ports.h"
 
 #define MEMORY_WAIT_NS (10 * CLOCK_SECOND) /* for feeds that are closing, and for orphans */
@@ -209,6 +210,7 @@ void admit_take_memory(struct admit *admit, uint64_t now)
     if (admit_wait_for_gpu(admit, now))
         return;
     group_promise(admit->group);
+    admit->group->params.terms = terms_of(admit->group);
     begin_with_the_least(admit->group);
     admit_note_ports(admit);
     if (admit->group->handoff.kind != DLP_MEMORY_HOST)
@@ -328,6 +330,7 @@ void admit_open(struct admit *admit)
     admit->first = params->first;
     admit->opens = true;
     group->opener = admit->session;
+    group->owner = admit->session->peer.uid;
     group->params.reader = admit->session->peer.pid;
     if (!admit->place.reconnects || !group->job->shared) {
         begin_to_reckon(admit);

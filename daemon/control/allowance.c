@@ -30,6 +30,26 @@ static uint64_t whole_mb(uint64_t bytes)
     return bytes / 1000000 + 1;
 }
 
+/* Of what its user may have. Over all of that it never fits; else it may once others have left. */
+static int check_user(const struct group *group, struct error *err)
+{
+    const struct control *control = group->control;
+    const struct feed_params *params = &group->params;
+    uint64_t need = group_host_bytes(group), slot = group->memory.slot_bytes;
+    uint64_t most = users_limits(control, group->owner).memory;
+    uint64_t used = users_memory(control, group->owner);
+    char name[USERS_NAME_MAX];
+    if (!most || (need <= most && used <= most - need))
+        return 0;
+    return error_set(err, need > most ? -E2BIG : -ENOMEM,
+                     "feed %s: %u slots of %.1f MB (batch %u) are %.1f MB, user %s may have memory "
+                     "%.1f MB (users in the configuration), of which %.1f MB are taken: lower "
+                     "batch or slots, detach another client of %s, or set its memory to %lluMB",
+                     params->spec->name, (unsigned)(need / slot), (double)slot / MB, params->batch,
+                     (double)need / MB, users_name(control, group->owner, name), (double)most / MB,
+                     (double)used / MB, name, (unsigned long long)whole_mb(used + need));
+}
+
 int allowance_check(const struct group *group, struct error *err)
 {
     const struct control *control = group->control;
@@ -48,6 +68,9 @@ int allowance_check(const struct group *group, struct error *err)
             "%.1f MB a client: lower batch or slots, or set client_memory to %lluMB",
             params->spec->name, slots, slot, params->batch, (double)need / MB, (double)most / MB,
             (unsigned long long)whole_mb(need));
+    int rc = check_user(group, err);
+    if (rc)
+        return rc;
     if (need <= limit && used <= limit - need)
         return 0;
     return error_set(err, -ENOMEM,

@@ -8,7 +8,8 @@
 
 #include "control/group.h"
 
-/* -E2BIG: over client_memory; -ENOMEM: over what memory has left now. The text has the numbers and
+/* -E2BIG: over client_memory, or all that its user may have; -ENOMEM: over what he, or memory,
+ * has left now. The text has the numbers and
  * the setting that would make it fit. */
 int allowance_check(const struct group *group, struct error *err);
 /* A note to the client where the shuffle buffer will be smaller than the feed asks; "" = none. */

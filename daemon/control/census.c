@@ -29,7 +29,7 @@ static bool is_fastest(const struct census *census, uint32_t number)
     return true;
 }
 
-static double busy_with(const struct view *view)
+double census_busy(const struct view *view)
 {
     const struct window_rates *rates = &view->rates;
     return rates->decode_busy + rates->augment_busy + rates->finish_busy;
@@ -43,8 +43,8 @@ static void add_up(struct census *census)
         if (!view->counts)
             continue;
         census->streams++;
-        census->busy += busy_with(view);
-        census->busy_first += view->session->probe ? 0 : busy_with(view);
+        census->busy += census_busy(view);
+        census->busy_first += view->session->probe ? 0 : census_busy(view);
     }
 }
 
@@ -91,7 +91,7 @@ static double rows_open(const struct view *view)
 
 double census_workers_left(const struct census *census, const struct view *view)
 {
-    double others = (view->session->probe ? census->busy : census->busy_first) - busy_with(view);
+    double others = (view->session->probe ? census->busy : census->busy_first) - census_busy(view);
     double fair = census->streams ? (double)census->workers / census->streams : 0;
     double left = larger(census->workers - others, fair), rows = rows_open(view);
     return left < rows ? left : rows;
@@ -106,7 +106,7 @@ double census_workers_left_to(const struct census *census, uint32_t feed)
         if (!view->counts || view->session->feed_number != feed)
             continue;
         streams++;
-        busy += busy_with(view);
+        busy += census_busy(view);
         rows += rows_open(view);
     }
     double fair = streams ? (double)census->workers * streams / census->streams : 0;

@@ -36,6 +36,8 @@ struct census {
 
 void census_take(struct census *census, const struct control *control);
 void census_free(struct census *census);
+/* Workers that are busy with its stream. */
+double census_busy(const struct view *view);
 /* Workers that this client could have: those that others leave, at least its fair share, at most
  * one a row of the slots that are not held; probes come after all others. */
 double census_workers_left(const struct census *census, const struct view *view);

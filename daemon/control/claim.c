@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "control/control.h"
 #include "control/feeds.h"
 
@@ -69,6 +70,20 @@ static int find_feed(struct session *session, const Dlp__Attach *message,
     return number;
 }
 
+static int check_user(const struct session *session, struct refusal *refusal)
+{
+    const struct control *control = session->control;
+    uid_t uid = session->peer.uid;
+    uint32_t most = users_limits(control, uid).clients, clients = users_clients(control, uid);
+    char name[USERS_NAME_MAX];
+    if (!most || clients < most)
+        return 0;
+    return refuse(refusal, DLP_ERROR_TOO_MANY,
+                  "user %s has %u client%s attached, and may have %u (users in the configuration): "
+                  "detach one, or set its clients to %u",
+                  users_name(control, uid, name), clients, plural(clients), most, clients + 1);
+}
+
 static int check_entry(struct session *session, const Dlp__Attach *message,
                        const struct place *place, struct refusal *refusal)
 {
@@ -86,7 +101,8 @@ static int check_entry(struct session *session, const Dlp__Attach *message,
             "as many clients are attached as the setting clients allows, %u: detach one, or "
             "raise it",
             control->nattached);
-    return check_pins(session->spec, message, place, refusal);
+    int code = check_user(session, refusal);
+    return code ? code : check_pins(session->spec, message, place, refusal);
 }
 
 /* The group that the message means; "" = none. */

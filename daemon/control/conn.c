@@ -358,25 +358,38 @@ static bool does_nothing(const struct session *session)
            !trace_reply_is_for(session);
 }
 
-bool conn_make_room(struct control *control, int fd)
+uid_t conn_user(int fd)
 {
     struct ucred cred = {.uid = (uid_t)-1};
     socklen_t size = sizeof cred;
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size);
+    return cred.uid;
+}
+
+uint32_t conn_count(const struct control *control, uid_t uid)
+{
+    uint32_t count = 0;
+    for (const struct conn *conn = control->conns; conn; conn = conn->next)
+        count += conn->session->peer.uid == uid;
+    return count;
+}
+
+bool conn_make_room(struct control *control, uid_t uid, bool only_own)
+{
     struct conn *oldest = NULL, *own = NULL;
     for (struct conn *conn = control->conns; conn; conn = conn->next) {
         if (!does_nothing(conn->session))
             continue;
         oldest = conn;
-        own = conn->session->peer.uid == cred.uid ? conn : own;
+        own = conn->session->peer.uid == uid ? conn : own;
     }
-    struct conn *victim = own ? own : oldest;
+    struct conn *victim = own || only_own ? own : oldest;
     if (!victim)
         return false;
     log_notice("pid %d, uid %u: idle, its connection is closed to make room for another",
                (int)victim->pid, victim->session->peer.uid);
     session_refuse(victim->session, 0, DLP_ERROR_TOO_MANY,
-                   "all connections are in use and this one did nothing: it was closed");
+                   "no connection is free, and this one did nothing: it was closed");
     conn_close(victim, "idle");
     return true;
 }

@@ -13,9 +13,11 @@ struct conn;
 
 /* Takes fd over; closes it where the peer cannot be told apart (logged). */
 void conn_new(struct control *control, int fd);
-/* All places are taken and fd wants one: closes the oldest connection that does nothing, of the
- * same user if there is one. False: all are at work. */
-bool conn_make_room(struct control *control, int fd);
+uid_t conn_user(int fd); /* of the peer; (uid_t)-1: not known */
+uint32_t conn_count(const struct control *control, uid_t uid);
+/* All places are taken, or all that this user may have, and he wants one: closes the oldest
+ * connection that does nothing, his own if there is one, or no other. False: all are at work. */
+bool conn_make_room(struct control *control, uid_t uid, bool only_own);
 /* Tells a peer why it is not served, and closes. */
 void conn_turn_away(struct control *control, int fd, enum dlp_error code, const char *text);
 /* Ends the connection and its session; why, for the log ("the daemon stops"). Memory is freed by

@@ -31,6 +31,7 @@
 #define STOOD_NS (3 * CLOCK_SECOND) /* between two ticks: the process was stopped */
 #define SAVE_NS (10 * CLOCK_SECOND) /* between two writes of the bad list */
 #define TOOLS 32                    /* connections beside the trainers', for dataloadctl */
+#define TOOLS_OF_ONE (TOOLS / 2)    /* of them for a user whose clients are bounded */
 
 static void on_opened(void *context, uint32_t feed, struct dataset *dataset)
 {
@@ -150,6 +151,8 @@ struct control *control_new(const struct control_options *options)
     control->started = control->ticked = control->saved_at = control->deserted = clock_ns();
     control->instance = make_instance();
     control->options.feeds = NULL;
+    control->options.users = NULL;
+    users_copy(&control->users, options->users);
     control->options.nfeeds = 0;
     control->jobs = jobs_new(options->job_linger * CLOCK_SECOND);
     control->badlist = badlist_new(BADLIST_MAX);
@@ -184,14 +187,22 @@ struct control *control_new(const struct control_options *options)
 
 void control_accept(struct control *control, int fd)
 {
-    char text[ERROR_TEXT_MAX];
-    uint32_t most = control->options.clients + TOOLS;
-    if (control->nconns < most || conn_make_room(control, fd)) {
+    char text[ERROR_TEXT_MAX], name[USERS_NAME_MAX];
+    uid_t uid = conn_user(fd);
+    uint32_t clients = users_limits(control, uid).clients, own = conn_count(control, uid);
+    bool over = clients && own >= clients + TOOLS_OF_ONE;
+    bool full = control->nconns >= control->options.clients + TOOLS;
+    if ((!over && !full) || conn_make_room(control, uid, over)) {
         conn_new(control, fd);
         return;
     }
-    snprintf(text, sizeof text, "%u connections are at work, the most that clients: %u allows",
-             control->nconns, control->options.clients);
+    if (over)
+        snprintf(text, sizeof text,
+                 "%u connections of user %s are at work, the most that its clients: %u allows", own,
+                 users_name(control, uid, name), clients);
+    else
+        snprintf(text, sizeof text, "%u connections are at work, the most that clients: %u allows",
+                 control->nconns, control->options.clients);
     conn_turn_away(control, fd, DLP_ERROR_TOO_MANY, text);
 }
 
@@ -274,6 +285,7 @@ void control_free(struct control *control)
     http_free(control->http);
     pages_free(control->pages);
     badlist_free(control->badlist);
+    users_clear(&control->users);
     free(control->totals);
     for (uint32_t i = 0; i < control->options.nfeeds; i++)
         spec_unref(control->feeds[i]);

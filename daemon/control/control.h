@@ -17,6 +17,7 @@
 #include "control/jobs.h"
 #include "control/stages.h"
 #include "control/takings.h"
+#include "control/users.h"
 #include "device/gpus.h"
 #include "device/orphans.h"
 #include "device/uploaders.h"
@@ -40,6 +41,7 @@ struct control {
     struct control_options options; /* as they are now */
     struct feed_spec **feeds;      /* of options: those that there have ever been, our references */
     struct control_totals *totals; /* one a feed */
+    struct users users;            /* what each may have */
     uint64_t client_memory;        /* as configured; 0 = a share of the limit */
     uint64_t memory_wanted;        /* less than the limit, for later (settings.h); 0 = as it is */
     char *notes[CONTROL_NOTES_MAX]; /* about the configuration, for status */

@@ -14,6 +14,7 @@
 #include "feed/workers.h"
 
 struct heartbeat;
+struct users;
 
 /* All borrowed; they outlive the control. */
 struct control_options {
@@ -27,10 +28,11 @@ struct control_options {
     unsigned workers_max; /* up to so many; 0 = as there are CPUs */
     struct feed_spec *const *feeds;
     uint32_t nfeeds;
-    uint64_t client_memory; /* bytes of one client */
-    unsigned clients;       /* attached at once, at most */
-    unsigned job_linger;    /* seconds */
-    const char *cache_dir;  /* NULL = nothing is kept */
+    uint64_t client_memory;    /* bytes of one client */
+    unsigned clients;          /* attached at once, at most */
+    const struct users *users; /* taken over by a copy; NULL: nobody has limits of his own */
+    unsigned job_linger;       /* seconds */
+    const char *cache_dir;     /* NULL = nothing is kept */
     uint64_t cache_bytes;
     bool cache_marks; /* of JPEGs are kept */
     unsigned threads; /* for indexing */

@@ -8,6 +8,7 @@
 #include "control/admit.h"
 #include "control/autoscale.h"
 #include "control/session.h"
+#include "control/terms.h"
 #include "feed/feed_ports.h"
 #include "proto/frames.h"
 
@@ -26,6 +27,7 @@ struct group *group_new(struct control *control, uint32_t feed_number, struct jo
     group->control = control;
     group->feed_number = feed_number;
     group->job = job;
+    group->owner = job->uid;
     group->told = 1;
     group->params = (struct feed_params){.spec = spec_ref(job->spec),
                                          .rank = rank,
@@ -112,6 +114,7 @@ static void remove_member(struct group *group, struct session *session)
         feed_leave_port(group->feed, (uint32_t)session->port);
     session->port = -1;
     group_close_ports(group);
+    terms_pass_on(group);
 }
 
 void group_tell_members(struct group *group)
@@ -193,6 +196,7 @@ bool group_stream(struct group *group, struct feed *feed)
         return false;
     }
     group->state = GROUP_STREAMING;
+    terms_renew(group);
     jobs_served(group->job, group->params.rank);
     autoscale_welcome(group->control->autoscale);
     feed_start(feed);

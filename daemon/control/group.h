@@ -36,6 +36,7 @@ struct group {
     struct session *members, *leaver;
     uint32_t nmembers;         /* those that stream and those that are attaching */
     uint32_t told;             /* nmembers, as those that stream know it */
+    uid_t owner;               /* for whom it counts (terms.h) */
     struct session *opener;    /* whose attach opens the feed; NULL = nobody's */
     struct feed_params params; /* of the feed; the data set is our own reference */
     struct handoff handoff;    /* set by the opener, and what follows */

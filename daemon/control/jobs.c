@@ -13,6 +13,7 @@
 
 struct jobs {
     struct job *first;
+    uint64_t made; /* ever */
     uint64_t linger_ns;
 };
 
@@ -305,6 +306,7 @@ int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, str
         return code;
     }
     if (made) {
+        made->number = ++jobs->made;
         made->next = jobs->first;
         jobs->first = made;
     } else if (job->empty_since && want->last) {

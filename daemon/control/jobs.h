@@ -40,6 +40,7 @@ struct job_rank {
 
 struct job {
     struct job *next;
+    uint64_t number; /* of all since the daemon's start */
     uid_t uid;
     const struct feed_spec *spec; /* our own reference: that with which it began */
     const char *feed;             /* its name */

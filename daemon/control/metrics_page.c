@@ -149,6 +149,25 @@ static const struct figure client_figures[] = {
 };
 #undef OF
 
+#define OF(member) offsetof(Dlp__UserStatus, member)
+static const struct figure user_figures[] = {
+    {"dataload_user_clients", "gauge", "Trainers of a user that are attached or attaching.",
+     EXPOSITION_U32, OF(clients)},
+    {"dataload_user_clients_limit", "gauge", "Trainers that a user may have; 0: no limit.",
+     EXPOSITION_U32, OF(clients_limit)},
+    {"dataload_user_memory_bytes", "gauge",
+     "Memory promised to the streams of a user: slots, staging.", EXPOSITION_U64, OF(memory)},
+    {"dataload_user_memory_limit_bytes", "gauge", "What that may come to; 0: no limit.",
+     EXPOSITION_U64, OF(memory_limit)},
+    {"dataload_user_threads_limit", "gauge", "Workers that a user may have at a time; 0: no limit.",
+     EXPOSITION_U32, OF(threads_limit)},
+    {"dataload_user_weight", "gauge", "Weight of a user's share of workers and storage.",
+     EXPOSITION_U32, OF(weight)},
+    {"dataload_user_busy_ratio", "gauge", "Share of the workers' time that a user's streams take.",
+     EXPOSITION_DOUBLE, OF(busy)},
+};
+#undef OF
+
 static void add_family(struct text *out, const struct figure *figure)
 {
     exposition_family(out, figure->name, figure->type, figure->help);
@@ -385,12 +404,26 @@ static void add_clients(Dlp__ClientStatus *const *clients, size_t count, struct 
     }
 }
 
+static void add_users(const Dlp__StatusReply *reply, struct text *out)
+{
+    for (size_t i = 0; i < COUNT(user_figures); i++) {
+        add_family(out, &user_figures[i]);
+        for (size_t k = 0; k < reply->n_users; k++) {
+            char user[EXPOSITION_LABEL_MAX], labels[EXPOSITION_LABEL_MAX + 40];
+            snprintf(labels, sizeof labels, "user=\"%s\",uid=\"%u\"",
+                     exposition_label(reply->users[k]->user, user), reply->users[k]->uid);
+            exposition_figure(out, &user_figures[i], labels, reply->users[k]);
+        }
+    }
+}
+
 /* A census has the newest first: those that are shown stay so until they leave. */
 void metrics_page(const struct status *status, struct text *out)
 {
     size_t all = status->reply.n_clients;
     size_t hidden = all > METRICS_CLIENTS_MAX ? all - METRICS_CLIENTS_MAX : 0;
     add_daemon(status, (uint32_t)hidden, out);
+    add_users(&status->reply, out);
     add_feeds(status, out);
     add_clients(status->reply.clients + hidden, all - hidden, out);
 }

@@ -41,6 +41,9 @@ static void renew_feed(struct control *control, uint32_t number, struct feed_spe
     } else if (fresh && fresh->digest != old->digest) {
         log_notice("feed %s %s", fresh->name,
                    was_removed ? "is added" : "has changed: new jobs have it so");
+        if (fresh->weight != old->weight)
+            log_notice("feed %s: weight %u, was %u, for all its jobs", fresh->name, fresh->weight,
+                       old->weight);
         set_spec(control, number, fresh);
     } else if (fresh && was_removed) {
         log_notice("feed %s is added", fresh->name);
@@ -107,6 +110,7 @@ void settings_apply(struct control *control, const struct settings *settings)
 {
     apply_feeds(control, settings);
     apply_memory(control, settings);
+    users_set(control, settings->users); /* behind the feeds: it applies their weights too */
     control->options.clients = settings->clients;
     control->options.job_linger = settings->job_linger;
     jobs_set_linger(control->jobs, settings->job_linger * CLOCK_SECOND);

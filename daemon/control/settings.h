@@ -1,5 +1,5 @@
-/* Settings that change while the daemon runs: feeds and limits. What cannot, and a configuration
- * that was not taken, is kept as notes for status. Loop thread. */
+/* Settings that change while the daemon runs: feeds, limits and weights. What cannot, and a
+ * configuration that was not taken, is kept as notes for status. Loop thread. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
@@ -12,6 +12,7 @@ struct settings {
     uint32_t nfeeds;
     uint64_t memory, client_memory; /* bytes; 0 = auto */
     unsigned clients, job_linger;
+    const struct users *users;
 };
 
 /* Jobs that run keep their feed as it was, also one that is no longer among them, until they end.

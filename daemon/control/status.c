@@ -439,6 +439,9 @@ struct status *status_new(const struct control *control, bool names)
     vacancy_list(control, status->census.now, &status->vacancy);
     status->reply.vacant = status->vacancy.list;
     status->reply.n_vacant = status->vacancy.count;
+    user_list_take(&status->users, &status->census);
+    status->reply.users = status->users.list;
+    status->reply.n_users = status->users.count;
     status->reply.notes = status->notes;
     status->reply.n_notes = settings_notes(control, status->notes);
     return status;
@@ -452,6 +455,7 @@ void status_free(struct status *status)
     free(status->feeds);
     free(status->reply.feeds);
     free(status->reply.clients);
+    user_list_free(&status->users);
     census_free(&status->census);
     free(status);
 }
@@ -482,7 +486,7 @@ void status_reply(struct session *session, uint64_t id)
     do {
         next_part(&status->reply, &part);
         session_send(session, &env);
-        part.n_vacant = part.n_notes = 0; /* they are with the first part */
+        part.n_vacant = part.n_notes = part.n_users = 0; /* they are with the first part */
     } while (part.more);
     status_free(status);
 }
@@ -493,9 +497,13 @@ static uint64_t keep(struct heartbeat *heartbeat, const Dlp__StatusReply *whole)
 {
     uint64_t left_out = 0;
     Dlp__StatusReply part = *whole;
-    part.n_clients = part.n_feeds = 0;
+    part.n_clients = part.n_feeds = part.n_users = 0;
     heartbeat_add(heartbeat, &part);
     dlp__status_reply__init(&part);
+    part.users = whole->users;
+    part.n_users = whole->n_users;
+    heartbeat_add(heartbeat, &part);
+    part.n_users = 0;
     part.n_feeds = 1;
     for (size_t i = 0; i < whole->n_feeds; i++) {
         part.feeds = whole->feeds + i;

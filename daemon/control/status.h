@@ -8,12 +8,14 @@
 #include "control/census.h"
 #include "control/session.h"
 #include "control/settings.h"
+#include "control/user_status.h"
 #include "control/vacancy.h"
 
 struct status { /* all of it, as it is at one moment; good until the loop goes on */
     struct census census;
     Dlp__StatusReply reply; /* whole: all clients, in the order of census.views, and all feeds */
     struct vacancy vacancy;
+    struct user_list users;
     struct feed_view *feeds;
     char device[GPUS_TEXT_MAX];
     char *notes[SETTINGS_NOTES_MAX];

@@ -5,6 +5,7 @@
 #define ARENA_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/budget.h"
 #include "base/error.h"
@@ -26,6 +27,8 @@ int arena_reserve(struct arena *arena, uint32_t slot, struct error *err);
 /* The bytes stay as they are when the arena is freed: for a daemon that ends while its peer lives
  * on and may still read what it holds. */
 void arena_keep(struct arena *arena);
+/* Of a shared one, before it is freed: the user for whom it counts while others map it still. */
+void arena_set_owner(struct arena *arena, uid_t uid);
 /* Punches the whole file out (a peer that still maps it holds no memory), unmaps, gives the budget
  * back. A shared arena has no file that could be punched out: the orphans see to its budget. */
 void arena_free(struct arena *arena);

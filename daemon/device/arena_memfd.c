@@ -25,6 +25,7 @@ struct arena {
     int fd, readers, probe;  /* the last two: read-only openings of a shared one */
     uint8_t *base;
     uint64_t slot_bytes, bytes;
+    uid_t owner;
     bool kept;
 };
 
@@ -174,6 +175,11 @@ void arena_keep(struct arena *arena)
     arena->kept = true;
 }
 
+void arena_set_owner(struct arena *arena, uid_t uid)
+{
+    arena->owner = uid;
+}
+
 static void punch_out(const struct arena *arena)
 {
     int code = allocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, arena->bytes);
@@ -200,7 +206,7 @@ void arena_free(struct arena *arena)
     close_one(arena->fd);
     close_one(arena->readers);
     if (arena->probe >= 0 && !arena->kept) {
-        orphans_adopt(arena->orphans, arena->probe, arena->bytes);
+        orphans_adopt(arena->orphans, arena->probe, arena->bytes, arena->owner);
     } else {
         close_one(arena->probe);
         budget_give(arena->budget, BUDGET_SLOTS, arena->bytes);

@@ -14,6 +14,7 @@ struct orphan {
     struct orphan *next;
     int probe;
     uint64_t bytes;
+    uid_t uid;
 };
 
 struct orphans {
@@ -103,10 +104,20 @@ bool orphans_poll(struct orphans *orphans)
     return any;
 }
 
-void orphans_adopt(struct orphans *orphans, int probe, uint64_t bytes)
+uint64_t orphans_bytes(struct orphans *orphans, uid_t uid)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&orphans->mutex);
+    for (const struct orphan *orphan = orphans->list; orphan; orphan = orphan->next)
+        bytes += orphan->uid == uid ? orphan->bytes : 0;
+    pthread_mutex_unlock(&orphans->mutex);
+    return bytes;
+}
+
+void orphans_adopt(struct orphans *orphans, int probe, uint64_t bytes, uid_t uid)
 {
     struct orphan *orphan = mem_new(sizeof *orphan);
-    *orphan = (struct orphan){.probe = probe, .bytes = bytes};
+    *orphan = (struct orphan){.probe = probe, .bytes = bytes, .uid = uid};
     budget_move(orphans->budget, BUDGET_SLOTS, BUDGET_ORPHANED, bytes);
     pthread_mutex_lock(&orphans->mutex);
     orphan->next = orphans->list;

@@ -176,6 +176,8 @@ static void end_work(struct feed *feed)
         reader_stop(feed->reader);
     reader_free(feed->reader);
     workers_queue_free(feed->queue);
+    if (feed->arena)
+        arena_set_owner(feed->arena, feed->params.terms.uid);
     arena_free(feed->arena);
     ferry_end(feed->ferry);
     dataset_unref(feed->recipe.dataset);

@@ -6,12 +6,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define SHARES_WEIGHT_MAX 1000U
+
 struct share_terms {
     uid_t uid;
-    uint32_t user_weight; /* 1 .. 1000; of all streams of the user alike */
+    uint32_t user_weight; /* 1 .. SHARES_WEIGHT_MAX; of all streams of the user alike */
     uint32_t threads;     /* workers that the user may have at a time; 0 = all */
     uint64_t job;         /* number of its job, since the daemon's start */
-    uint32_t job_weight;  /* 1 .. 1000, among the user's jobs */
+    uint32_t job_weight;  /* likewise, among the user's jobs */
 };
 
 #endif

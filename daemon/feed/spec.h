@@ -62,6 +62,7 @@ struct feed_spec {
     enum feed_share share;
     enum feed_lag lag;
     uint32_t lag_bound; /* s */
+    uint32_t weight;    /* of each job of it among its user's, 1 .. SHARES_WEIGHT_MAX */
     enum feed_handoff handoff;
     enum bad_policy bad_samples;
     uint64_t bad_limit;     /* count; UINT64_MAX = none */

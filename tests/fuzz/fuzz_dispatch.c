@@ -38,6 +38,7 @@ static struct control *make_control(void)
     struct control_options options = {.loop = &loop,
                                       .mailbox = mailbox_new(&loop),
                                       .budget = budget,
+                                      .orphans = orphans_new(budget),
                                       .uploaders = uploaders_new(&uploader_times),
                                       .workers = workers_new(1, NULL, budget),
                                       .feeds = feeds,

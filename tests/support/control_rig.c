@@ -56,6 +56,7 @@ static struct feed_spec make_feed(const char *name, char **patterns)
     spec.shuffle = 16;
     spec.lanes = 4;
     spec.slots = 3;
+    spec.weight = 1;
     spec.bad_limit = UINT64_MAX;
     return spec;
 }

@@ -43,6 +43,7 @@ START_TEST(defaults)
     ck_assert_uint_eq(spec->lanes, 64);
     ck_assert_uint_eq(spec->slots, 4);
     ck_assert_uint_eq(spec->seed, 0);
+    ck_assert_uint_eq(spec->weight, 1);
     ck_assert_int_eq(spec->tail, TAIL_WRAP);
     ck_assert_int_eq(spec->share, SHARE_SPLIT);
     ck_assert_int_eq(spec->handoff, HANDOFF_AUTO);
@@ -138,6 +139,43 @@ START_TEST(everything)
 END_TEST
 
 /* The order of keys does not matter: a preset keeps the output that was read before it. */
+static void ck_limits(const struct user_limits *limits, const char *words)
+{
+    char text[USERS_WORDS_MAX];
+    ck_assert_str_eq(users_words(limits, text), words);
+}
+
+/* What an entry leaves out is as in `default`, wherever that stands, and that as built in. */
+START_TEST(limits_of_users)
+{
+    struct config *config = good(FEED);
+    ck_assert_uint_eq(config->users.count, 0);
+    ck_limits(&config->users.rest,
+              "memory none, clients none, descriptors 4096, threads none, weight 1");
+    config_free(config);
+    config = good("users:\n  - {name: root, memory: 64MB}\n"
+                  "  - {name: default, memory: 1GB, clients: 4, threads: 2}\n"
+                  "  - {name: 1234, memory: none, clients: none, threads: none, descriptors: 0, "
+                  "weight: 1000}\n" FEED "    weight: 7\n");
+    const struct users *users = &config->users;
+    ck_assert_uint_eq(users->count, 2);
+    ck_assert_uint_eq(users->list[0].uid, 0);
+    ck_assert_str_eq(users->list[0].name, "root");
+    ck_assert_uint_eq(users->list[1].uid, 1234);
+    ck_limits(&users->rest, "memory 1000.0 MB, clients 4, descriptors 4096, threads 2, weight 1");
+    ck_limits(&users->list[0].limits,
+              "memory 64.0 MB, clients 4, descriptors 4096, threads 2, weight 1");
+    ck_limits(&users->list[1].limits,
+              "memory none, clients none, descriptors 0, threads none, weight 1000");
+    ck_assert_uint_eq(config->feeds[0]->weight, 7);
+    struct users copy;
+    users_copy(&copy, users);
+    config_free(config);
+    ck_assert_str_eq(copy.list[1].name, "1234");
+    users_clear(&copy);
+}
+END_TEST
+
 START_TEST(output_before_transform)
 {
     struct config *config = good(FEED "    output: float16_nchw\n    exif: turn\n    mean: [0.5, "
@@ -216,6 +254,23 @@ static const struct {
     {FEED "    shuffle: 18446744073709551616\n", {"shuffle", "18446744073709551616"}},
     {FEED "    pin: [batch]\n", {"pinned"}},
     {FEED "    allow: {users: [no-such-user-here]}\n", {"no-such-user-here"}},
+    {FEED "    weight: 0\n", {"F:2:", "weight 0", "1 to 1000"}},
+    {FEED "    weight: 1001\n", {"weight 1001", "1 to 1000"}},
+    {"users: {name: root}\n" FEED, {"F:1: users:", "list of users"}},
+    {"users:\n  - {memory: 1GiB}\n" FEED, {"F:2:", "needs a name"}},
+    {"users:\n  - {name: no-such-user-here}\n" FEED,
+     {"F:2: name:", "no user \"no-such-user-here\""}},
+    {"users:\n  - {name: 4294967296}\n" FEED, {"no user \"4294967296\""}},
+    {"users:\n  - {name: root}\n  - {name: 0}\n" FEED, {"F:3: 0:", "root is in the list"}},
+    {"users:\n  - {name: default}\n  - {name: default}\n" FEED, {"F:3: default:", "already"}},
+    {"users:\n  - {name: root, memory: 0}\n" FEED, {"F:2: memory:", "or none"}},
+    {"users:\n  - {name: root, memory: much}\n" FEED, {"memory", "much"}},
+    {"users:\n  - {name: root, clients: 0}\n" FEED, {"clients: 0", "1 to 1024, or none"}},
+    {"users:\n  - {name: root, threads: 100000}\n" FEED, {"threads: 100000", "or none"}},
+    {"users:\n  - {name: root, weight: 0}\n" FEED, {"weight: 0", "1 to 1000"}},
+    {"users:\n  - {name: root, weight: none}\n" FEED, {"weight", "none"}},
+    {"users:\n  - {name: root, nice: 3}\n" FEED,
+     {"F:2: nice:", "unknown key in a user", "threads"}},
     {FEED "    fields: [{name: x, from: jpg}]\n", {"x", "kind"}},
     {FEED "    fields: [{name: x, kind: image}]\n", {"x", "from"}},
     {FEED "    fields: [{name: x, from: jpg, kind: image, classes: 5}]\n", {"classes"}},
@@ -350,6 +405,7 @@ int main(void)
     tcase_add_test(tcase, defaults);
     tcase_add_test(tcase, eval_defaults);
     tcase_add_test(tcase, everything);
+    tcase_add_test(tcase, limits_of_users);
     tcase_add_test(tcase, output_before_transform);
     tcase_add_loop_test(tcase, refusals, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tcase, metrics);

@@ -327,6 +327,29 @@ START_TEST(connections_are_bounded)
 }
 END_TEST
 
+/* Whose clients are bounded has room for a few tools beside them, and takes no place of others. */
+START_TEST(connections_of_a_user_are_bounded)
+{
+    enum { OWN = 1 + 16 };
+    struct dlp_channel *channels[OWN + 1];
+    users_set(control, &(struct users){.rest = {.clients = 1, .weight = 1}});
+    for (int i = 0; i <= OWN; i++) {
+        channels[i] = connection();
+        greet(channels[i]);
+    }
+    expect_error(channels[0], DLP_ERROR_TOO_MANY, "did nothing");
+    expect_end(channels[0]);
+    ck_assert_uint_eq(control->nconns, OWN);
+    set_busy(true);
+    struct dlp_channel *away = connection();
+    set_busy(false);
+    expect_error(away, DLP_ERROR_TOO_MANY, "17 connections of user");
+    expect_end(away);
+    for (int i = 1; i <= OWN; i++)
+        dlp_channel_free(channels[i]);
+}
+END_TEST
+
 /* It takes 10 s. */
 START_TEST(a_peer_that_says_nothing_is_closed)
 {
@@ -415,6 +438,7 @@ int main(void)
     tcase_add_test(test, a_peer_that_does_not_read_is_not_read_from);
     tcase_add_test(test, a_peer_that_vanishes_unread_is_let_go);
     tcase_add_test(test, connections_are_bounded);
+    tcase_add_test(test, connections_of_a_user_are_bounded);
     tcase_add_test(test, a_long_answer_leaves_the_loop_to_others);
     if (getenv("DATALOADD_LONG"))
         tcase_add_test(test, a_peer_that_says_nothing_is_closed);

@@ -152,6 +152,53 @@ START_TEST(report_has_all_columns)
 }
 END_TEST
 
+static Dlp__UserStatus user_of(const char *name, uint32_t uid)
+{
+    Dlp__UserStatus user = DLP__USER_STATUS__INIT;
+    user.user = (char *)name;
+    user.uid = uid;
+    user.clients = 3;
+    user.memory = 3200000000;
+    user.weight = 1;
+    user.busy = 0.5;
+    return user;
+}
+
+/* Where there are several, or one who has limits. */
+START_TEST(users_are_shown_where_it_matters)
+{
+    Dlp__UserStatus ada = user_of("ada", 1000), bob = user_of("bob\n", 2000),
+                    *list[] = {&ada, &bob};
+    Dlp__StatusReply reply = reply_of(NULL, 0, NULL, 0);
+    reply.users = list;
+    reply.n_users = 1;
+    struct ctl ctl = start(false);
+    ctl_status_table(&ctl, &reply);
+    fclose(ctl.out);
+    ck_assert_ptr_null(strstr(text, "ada"));
+    free(text);
+    ada.clients_limit = 32;
+    ada.memory_limit = 64000000000;
+    ada.threads_limit = 16;
+    ada.weight = 5;
+    ctl = start(false);
+    ctl_status_table(&ctl, &reply);
+    fclose(ctl.out);
+    ck_assert_ptr_nonnull(
+        strstr(text, "ada   1000  3 of 32  3.2 GB of 64.0 GB       5       16         50\n"));
+    free(text);
+    reply.n_users = 2;
+    ctl = start(false);
+    ctl_status_table(&ctl, &reply);
+    fclose(ctl.out);
+    ck_assert_ptr_nonnull(
+        strstr(text, "USER      UID  CLIENTS             MEMORY  WEIGHT  THREADS  WORKERS %\n"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "bob\\x0A  2000        3             3.2 GB       1        -         50\n"));
+    free(text);
+}
+END_TEST
+
 START_TEST(orphaned_memory_is_shown_where_there_is_some)
 {
     Dlp__StatusReply reply = reply_of(NULL, 0, NULL, 0);
@@ -382,7 +429,11 @@ static const char *const daemon_keys[] = {
     "http",
     "draining_s",
     "notes",
+    "users",
 };
+static const char *const user_keys[] = {
+    "uid",          "user",          "clients", "clients_limit",     "memory",
+    "memory_limit", "threads_limit", "weight",  "descriptors_limit", "busy"};
 static const char *const vacant_keys[] = {"feed",  "job",  "uid",  "rank",     "world",
                                           "epoch", "step", "lost", "vacant_s", "shared"};
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -422,6 +473,9 @@ START_TEST(json_has_the_documented_keys)
     Dlp__VacantRank vacant = vacant_of("train"), *list[] = {&vacant};
     reply.vacant = list;
     reply.n_vacant = 1;
+    Dlp__UserStatus user = user_of("ada", 1000), *users[] = {&user};
+    reply.users = users;
+    reply.n_users = 1;
     struct ctl ctl = start(true);
     ctl_status_json(&ctl, &(struct ctl_sight){.status = &reply});
     fclose(ctl.out);
@@ -433,6 +487,7 @@ START_TEST(json_has_the_documented_keys)
     ck_keys(client, client_keys, COUNT(client_keys));
     ck_keys(shown, feed_keys, COUNT(feed_keys));
     ck_keys(json_array_get(json_object_get(json, "vacant"), 0), vacant_keys, COUNT(vacant_keys));
+    ck_keys(json_array_get(json_object_get(json, "users"), 0), user_keys, COUNT(user_keys));
     ck_assert_str_eq(json_string_value(json_object_get(client, "limiting_stage")), "decode");
     ck_assert_double_eq_tol(json_number_value(json_object_get(json, "uptime_s")), 3700, 1e-6);
     ck_assert_int_eq(json_integer_value(json_object_get(json, "memory_used")), 3200000000);
@@ -458,6 +513,7 @@ int main(void)
     Suite *suite = suite_create("ctl_status");
     TCase *tcase = tcase_create("report");
     tcase_add_test(tcase, report_has_all_columns);
+    tcase_add_test(tcase, users_are_shown_where_it_matters);
     tcase_add_test(tcase, orphaned_memory_is_shown_where_there_is_some);
     tcase_add_test(tcase, an_idle_daemon);
     tcase_add_test(tcase, pinned_workers_are_told);
