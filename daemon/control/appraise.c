@@ -153,6 +153,7 @@ static void add_stream(const struct view *view, struct sum *sum, struct verdict_
         sum->most = demand_of(client);
     input->read_limit += client->read_limit;
     input->decode_limit += client->decode_limit;
+    input->share += view->share;
     input->decode_per_worker += client->decode_per_worker * decoding;
     input->read_bytes_per_s += client->read_bytes_per_s;
     sum->decoding += decoding;
@@ -218,6 +219,8 @@ static void appraise_trainer(const struct census *census, const struct view *vie
     input->demand = demand_of(input->slow_pid ? &pace->status : client);
     input->read_limit = client->read_limit;
     input->decode_limit = client->decode_limit;
+    input->share = view->share;
+    input->user_threads = view->session->group ? view->session->group->params.terms.threads : 0;
     if (input->demand > input->decode_limit)
         input->others_grow = others_grow(census, view, false, input->demand);
     input->decode_per_worker = client->decode_per_worker;

@@ -126,6 +126,8 @@ static void set_counts(const struct feed *feed, struct feed_stats *out)
     out->shuffle_bytes = ration_used(feed->ration);
     out->arena_bytes = feed->params.slots * feed->recipe.layout.wire.slot_bytes;
     out->bytes_queued = tally_get(&tally->bytes_queued);
+    out->share_waiting = atomic_load(&tally->share.waiting);
+    out->share_others = atomic_load(&tally->share.others);
     out->rows_queued = tally_get(&tally->rows_queued);
 }
 
@@ -141,6 +143,7 @@ void feed_get_stats(struct feed *feed, struct feed_stats *out)
                                .ready = slots.by_state[SLOT_READY],
                                .held = slots.by_state[SLOT_HELD]};
     set_counts(feed, out);
+    out->share_wait_ns = storage_waited(&feed->tally.share, now);
     if (feed->ferry)
         ferry_figures(feed->ferry, now, out);
     snprintf(out->wait_what, sizeof out->wait_what, "%s", reader.what ? reader.what : "");

@@ -47,7 +47,11 @@ struct feed_stats {
     uint64_t shuffle_held, shuffle_target;
     uint64_t shuffle_bytes;
     uint64_t arena_bytes;
-    uint64_t bytes_queued;        /* asked of storage */
+    uint64_t bytes_queued; /* asked of storage */
+    /* Reads that wait for their turn, since others have their share of the storage; users who read
+     * there too; time in which any did. */
+    uint32_t share_waiting, share_others;
+    uint64_t share_wait_ns;
     uint64_t rows_queued;         /* encoded rows waiting for a worker */
     uint32_t copies, copies_room; /* batches on their way to a GPU; 0 = it has none */
     enum feed_wait wait;
