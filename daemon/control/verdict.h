@@ -26,7 +26,7 @@ struct verdict_input {
     double decode_per_worker;
     double
         others_grow; /* workers that others would take of those added until this one has enough */
-    double share;          /* of the workers, by weight; 0 = not known */
+    double share;    /* of the workers, by weight; 0 = not known */
     uint32_t user_threads; /* workers that its user may have; 0 = all */
     uint32_t workers;
     uint32_t cpus;          /* that the daemon may use; 0 = not known */

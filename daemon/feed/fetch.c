@@ -36,8 +36,8 @@ struct place {
 /* Neighbours of one shard, which are read in one go. */
 struct piece {
     struct shard *shard;
-    const struct storage_member *member; /* NULL: storage is quick, and nobody waits for a turn */
-    size_t begin, end;                   /* of the wants */
+    struct storage_member *member; /* NULL: storage is quick, and nobody waits for a turn */
+    size_t begin, end;             /* of the wants */
 };
 
 /* Reads of what the page cache has are done here, one after the other: nothing is faster. Where a
@@ -104,7 +104,7 @@ void fetch_set_terms(struct fetch *fetch, const struct share_terms *terms)
         storage_set_terms(&place->member, terms);
 }
 
-static const struct storage_member *member_of(struct fetch *fetch, const struct shard *shard)
+static struct storage_member *member_of(struct fetch *fetch, const struct shard *shard)
 {
     dev_t device = shard_device(shard);
     struct place *place = fetch->places;
@@ -276,7 +276,7 @@ static bool are_neighbours(const struct format_read *left, const struct format_r
 static void cut(struct fetch *fetch, struct shard *shard, size_t begin, size_t end)
 {
     const struct format_read *reads = fetch->reads;
-    const struct storage_member *member = member_of(fetch, shard);
+    struct storage_member *member = member_of(fetch, shard);
     for (size_t next; begin < end; begin = next) {
         uint64_t bytes = reads[begin].size;
         for (next = begin + 1;

@@ -8,11 +8,11 @@
  * all that are compared, and weights of 1 and 3 do what those of 100 and 300 do. */
 static void weigh(const struct share_tree *tree, struct share *parent)
 {
-    parent->heaviest = 1;
+    uint32_t heaviest = 1;
     for (const struct share *share = parent->first; share; share = share->next)
-        if (share->weight > parent->heaviest)
-            parent->heaviest = share->weight;
-    parent->credit = tree->credit / parent->heaviest;
+        if (share->weight > heaviest)
+            heaviest = share->weight;
+    parent->credit = tree->credit / heaviest;
 }
 
 static void set_weight(const struct share_tree *tree, struct share *share, uint32_t weight)
@@ -85,18 +85,15 @@ static void detach(struct share_tree *tree, struct share *stream)
     }
 }
 
-struct share *share_join(struct share_tree *tree, const struct share_terms *terms)
+void share_join(struct share_tree *tree, struct share *stream, const struct share_terms *terms)
 {
-    struct share *stream = mem_new(sizeof *stream);
-    stream->weight = 1;
+    *stream = (struct share){.weight = 1};
     attach(tree, stream, terms);
-    return stream;
 }
 
 void share_leave(struct share_tree *tree, struct share *stream)
 {
     detach(tree, stream);
-    free(stream);
 }
 
 void share_set_terms(struct share_tree *tree, struct share *stream, const struct share_terms *terms)
@@ -133,9 +130,10 @@ void share_end(struct share *stream, double more)
     }
 }
 
+/* Which stream of a job has had least is nobody's question. */
 void share_wants(struct share_tree *tree, struct share *stream)
 {
-    for (const struct share *share = stream; share->parent; share = share->parent) {
+    for (const struct share *share = stream->parent; share->parent; share = share->parent) {
         struct share *parent = share->parent;
         if (parent->look == tree->looks && parent->least <= share->had)
             continue;

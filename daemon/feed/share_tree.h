@@ -19,17 +19,17 @@ struct share { /* of a stream, a job, a user; of the whole, which has no parent 
     uint32_t weight;
     uint32_t running; /* parts begun and not ended */
     /* Of those below it: */
-    double front;      /* what the one served last had had when it was served */
-    double credit;     /* as a difference in what they have had */
-    double least;      /* of those that want something, in this look: */
-    uint64_t look;     /* the number of it */
-    uint32_t heaviest; /* weight */
+    double front;  /* what the one served last had had when it was served */
+    double credit; /* as a difference in what they have had */
+    double least;  /* of those that want something, in this look: */
+    uint64_t look; /* the number of it */
     struct share *first;
     struct share *next; /* beside it */
     uint64_t key;       /* number of the job, or of the user */
     uint32_t limit;     /* of a user: parts that may run; 0 = all */
-    uint64_t used_at;   /* of a user: for the owner of the tree */
-    uint32_t waiting;   /* of a user: for the owner of the tree */
+    /* Of a user, kept by the owner of the tree: what waits, and when it was last used. */
+    uint32_t waiting;
+    uint64_t used_at;
 };
 
 struct share_tree {
@@ -39,8 +39,8 @@ struct share_tree {
 };
 
 void share_tree_init(struct share_tree *tree, double credit);
-/* The share of a stream; zeros are weights of 1. */
-struct share *share_join(struct share_tree *tree, const struct share_terms *terms);
+/* Makes the share of a stream; zeros are weights of 1. */
+void share_join(struct share_tree *tree, struct share *stream, const struct share_terms *terms);
 void share_leave(struct share_tree *tree, struct share *stream); /* nothing of it runs */
 /* Other terms, whatever runs. */
 void share_set_terms(struct share_tree *tree, struct share *stream,

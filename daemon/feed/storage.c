@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "feed/read_depth.h"
-#include "feed/share_tree.h"
 #include "store/read_spans.h"
 #include <stdio.h>
 
@@ -66,7 +65,8 @@ void storage_join(dev_t device, const struct share_terms *terms, struct storage_
     storage->members++;
     pthread_mutex_unlock(&storages.mutex);
     pthread_mutex_lock(&storage->mutex);
-    *out = (struct storage_member){storage, share_join(&storage->shares, terms), waits};
+    *out = (struct storage_member){.storage = storage, .waits = waits};
+    share_join(&storage->shares, &out->share, terms);
     pthread_mutex_unlock(&storage->mutex);
 }
 
@@ -84,7 +84,7 @@ void storage_leave(struct storage_member *member)
 {
     struct storage *storage = member->storage;
     pthread_mutex_lock(&storage->mutex);
-    share_leave(&storage->shares, member->share);
+    share_leave(&storage->shares, &member->share);
     pthread_mutex_unlock(&storage->mutex);
     pthread_mutex_lock(&storages.mutex);
     if (--storage->members == 0)
@@ -92,11 +92,11 @@ void storage_leave(struct storage_member *member)
     pthread_mutex_unlock(&storages.mutex);
 }
 
-void storage_set_terms(const struct storage_member *member, const struct share_terms *terms)
+void storage_set_terms(struct storage_member *member, const struct share_terms *terms)
 {
     struct storage *storage = member->storage;
     pthread_mutex_lock(&storage->mutex);
-    share_set_terms(&storage->shares, member->share, terms);
+    share_set_terms(&storage->shares, &member->share, terms);
     pthread_mutex_unlock(&storage->mutex);
 }
 
@@ -141,7 +141,7 @@ static void uncount(struct storage *storage, struct storage_turn *turn)
     take(&storage->last_reading, turn);
     turn->counts = false;
     storage->reading--;
-    share_end(turn->member->share, 0);
+    share_end(&turn->member->share, 0);
 }
 
 static void uncount_overdue(struct storage *storage, uint64_t now)
@@ -153,8 +153,8 @@ static void uncount_overdue(struct storage *storage, uint64_t now)
 
 static void start(struct storage *storage, struct storage_turn *turn, uint64_t now)
 {
-    share_user(turn->member->share)->used_at = now;
-    share_begin(turn->member->share, (double)turn->bytes + READ_COST);
+    share_user(&turn->member->share)->used_at = now;
+    share_begin(&turn->member->share, (double)turn->bytes + READ_COST);
     put(&storage->last_reading, turn);
     turn->begun = now;
     turn->runs = turn->counts = true;
@@ -169,7 +169,7 @@ static void begin_wait(struct storage *storage, struct storage_turn *turn, uint6
     struct storage_waits *waits = turn->member->waits;
     put(&storage->last_waiting, turn);
     storage->waiting++;
-    share_user(turn->member->share)->waiting++;
+    share_user(&turn->member->share)->waiting++;
     atomic_store(&waits->others, users ? users - 1 : 0);
     if (atomic_fetch_add(&waits->waiting, 1) == 0)
         atomic_store(&waits->since, now);
@@ -180,7 +180,7 @@ static void end_wait(struct storage *storage, struct storage_turn *turn, uint64_
     struct storage_waits *waits = turn->member->waits;
     take(&storage->last_waiting, turn);
     storage->waiting--;
-    share_user(turn->member->share)->waiting--;
+    share_user(&turn->member->share)->waiting--;
     uint64_t since = atomic_load(&waits->since);
     if (atomic_fetch_sub(&waits->waiting, 1) == 1)
         atomic_fetch_add(&waits->ns, now > since ? now - since : 0);
@@ -190,7 +190,7 @@ static void end_wait(struct storage *storage, struct storage_turn *turn, uint64_
 static bool may_start(const struct storage *storage, const struct storage_turn *turn,
                       uint64_t weights)
 {
-    const struct share *user = share_user(turn->member->share);
+    const struct share *user = share_user(&turn->member->share);
     return storage->reading < storage->depth.reads ||
            2 * (user->running + 1) * weights <= (uint64_t)storage->depth.reads * user->weight;
 }
@@ -201,7 +201,7 @@ static struct storage_turn *next_turn(const struct storage *storage, uint32_t us
     struct storage_turn *next = NULL;
     for (struct storage_turn *turn = storage->first_waiting; turn; turn = turn->next)
         if ((users < 2 || may_start(storage, turn, weights)) &&
-            (!next || share_before(turn->member->share, next->member->share)))
+            (!next || share_before(&turn->member->share, &next->member->share)))
             next = turn;
     return next;
 }
@@ -259,7 +259,7 @@ static void wait_for_turn(struct storage *storage, struct storage_turn *turn, ui
     pthread_cond_destroy(&turn->begins);
 }
 
-bool storage_begin(struct storage_turn *turn, const struct storage_member *member, uint64_t bytes,
+bool storage_begin(struct storage_turn *turn, struct storage_member *member, uint64_t bytes,
                    const _Atomic bool *interrupted)
 {
     struct storage *storage = member->storage;
@@ -267,7 +267,7 @@ bool storage_begin(struct storage_turn *turn, const struct storage_member *membe
     pthread_mutex_lock(&storage->mutex);
     uint64_t now = clock_ns(), weights;
     uncount_overdue(storage, now);
-    share_user(member->share)->used_at = now;
+    share_user(&member->share)->used_at = now;
     if (!storage->waiting &&
         (active_users(storage, now, &weights) < 2 || may_start(storage, turn, weights)))
         start(storage, turn, now);
@@ -282,7 +282,7 @@ void storage_end(struct storage_turn *turn)
     struct storage *storage = turn->member->storage;
     pthread_mutex_lock(&storage->mutex);
     uint64_t now = clock_ns();
-    share_user(turn->member->share)->used_at = now;
+    share_user(&turn->member->share)->used_at = now;
     if (turn->counts) {
         storage->usual_ns = (storage->usual_ns * 7 + (now - turn->begun)) / 8;
         uncount(storage, turn);
@@ -292,10 +292,10 @@ void storage_end(struct storage_turn *turn)
     pthread_mutex_unlock(&storage->mutex);
 }
 
-bool storage_has_others(const struct storage_member *member)
+bool storage_has_others(struct storage_member *member)
 {
     struct storage *storage = member->storage;
-    const struct share *own = share_user(member->share);
+    const struct share *own = share_user(&member->share);
     bool has = false;
     pthread_mutex_lock(&storage->mutex);
     uint64_t now = clock_ns();

@@ -17,10 +17,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "feed/shares.h"
+#include "feed/share_tree.h"
 
 struct storage;
-struct share;
 
 /* What a stream has waited for its turns at all storages. Any thread reads. */
 struct storage_waits {
@@ -32,13 +31,13 @@ struct storage_waits {
 /* One stream at one storage. Its turns may be of several threads. */
 struct storage_member {
     struct storage *storage;
-    struct share *share;
+    struct share share;
     struct storage_waits *waits;
 };
 
 /* A read, on the stack of who reads. */
 struct storage_turn {
-    const struct storage_member *member;
+    struct storage_member *member;
     uint64_t bytes, begun;
     bool runs, counts; /* counts: among those under way */
     struct storage_turn *next, **at;
@@ -48,13 +47,13 @@ struct storage_turn {
 void storage_join(dev_t device, const struct share_terms *terms, struct storage_waits *waits,
                   struct storage_member *out);
 void storage_leave(struct storage_member *member); /* it has no turn */
-void storage_set_terms(const struct storage_member *member, const struct share_terms *terms);
+void storage_set_terms(struct storage_member *member, const struct share_terms *terms);
 /* Blocks until it is its turn. False: interrupted, and there is nothing to end. */
-bool storage_begin(struct storage_turn *turn, const struct storage_member *member, uint64_t bytes,
+bool storage_begin(struct storage_turn *turn, struct storage_member *member, uint64_t bytes,
                    const _Atomic bool *interrupted);
 void storage_end(struct storage_turn *turn);
 /* Others than its user read there. */
-bool storage_has_others(const struct storage_member *member);
+bool storage_has_others(struct storage_member *member);
 /* Since the stream began: time in which reads of it waited for their turn. */
 uint64_t storage_waited(const struct storage_waits *waits, uint64_t now);
 

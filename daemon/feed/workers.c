@@ -40,11 +40,11 @@ struct workers_queue {
     void *context;
     bool low_priority;
     /* Under the pool's mutex. */
-    struct workers_queue *next;
+    struct workers_queue *next, *next_due;
     struct ring rows;
-    struct ring large;   /* rows that wait for the common part of the decode memory */
-    struct share *share; /* of the time of workers, tasks now running at a guess */
-    uint64_t row_ns;     /* that guess: what the last ones took; 0 = none yet */
+    struct ring large;  /* rows that wait for the common part of the decode memory */
+    struct share share; /* of the time of workers, tasks now running at a guess */
+    uint64_t row_ns;    /* that guess: what the last ones took; 0 = none yet */
 };
 
 struct worker {
@@ -134,7 +134,21 @@ static bool large_is_due(const struct workers_queue *queue)
 static bool is_due(const struct workers_queue *queue, bool low_priority)
 {
     return queue->low_priority == low_priority && (queue->rows.count > 0 || large_is_due(queue)) &&
-           share_room(queue->share) > 0;
+           share_room(&queue->share) > 0;
+}
+
+static struct workers_queue *list_due(struct workers *workers, bool low_priority)
+{
+    struct workers_queue *due = NULL;
+    share_look(&workers->shares);
+    for (struct workers_queue *queue = workers->queues; queue; queue = queue->next) {
+        if (!is_due(queue, low_priority))
+            continue;
+        share_wants(&workers->shares, &queue->share);
+        queue->next_due = due;
+        due = queue;
+    }
+    return due;
 }
 
 /* Of those that have had no more than their share the one that will starve first; the numbers ahead
@@ -143,16 +157,13 @@ static struct workers_queue *pick_of(struct workers *workers, bool low_priority)
 {
     struct workers_queue *best = NULL;
     uint32_t best_ahead = 0;
-    share_look(&workers->shares);
-    for (struct workers_queue *queue = workers->queues; queue; queue = queue->next)
-        if (is_due(queue, low_priority))
-            share_wants(&workers->shares, queue->share);
-    for (struct workers_queue *queue = workers->queues; queue; queue = queue->next) {
-        if (!is_due(queue, low_priority) || !share_is_fair(queue->share))
+    for (struct workers_queue *queue = list_due(workers, low_priority); queue;
+         queue = queue->next_due) {
+        if (!share_is_fair(&queue->share))
             continue;
         uint32_t ahead = queue->work->ahead(queue->context);
         if (best && (ahead > best_ahead ||
-                     (ahead == best_ahead && !share_before(queue->share, best->share))))
+                     (ahead == best_ahead && !share_before(&queue->share, &best->share))))
             continue;
         best = queue;
         best_ahead = ahead;
@@ -177,7 +188,7 @@ static uint32_t task_rows(const struct workers_queue *queue)
 static unsigned wanted(const struct workers *workers, const struct workers_queue *queue)
 {
     size_t tasks = (queue->rows.count + task_rows(queue) - 1) / task_rows(queue);
-    size_t room = share_room(queue->share);
+    size_t room = share_room(&queue->share);
     tasks = tasks < room ? tasks : room;
     return tasks < workers->idle ? (unsigned)tasks : workers->idle;
 }
@@ -210,7 +221,7 @@ static void begin_task(struct worker *worker, struct task *task, struct workers_
         take_rows(task, queue);
     }
     task->guess = queue->row_ns * task->count;
-    share_begin(queue->share, (double)task->guess);
+    share_begin(&queue->share, (double)task->guess);
 }
 
 /* Rows that take longer than was guessed are left to whoever is free. */
@@ -247,14 +258,14 @@ static unsigned end_task(struct worker *worker, struct task *task)
 {
     struct workers *workers = worker->workers;
     struct workers_queue *queue = task->queue;
-    share_end(queue->share, (double)task->took - (double)task->guess);
+    share_end(&queue->share, (double)task->took - (double)task->guess);
     if (task->done)
         queue->row_ns = (queue->row_ns + task->took / task->done) / 2 + 1;
     if (worker->borrower)
         worker->borrower = workers->common_lent = false;
     if (task->done < task->count)
         leave_rows(queue, task);
-    if (queue->share->running == 0)
+    if (queue->share.running == 0)
         pthread_cond_broadcast(&workers->done);
     return task->done < task->count ? wanted(workers, queue) : 0;
 }
@@ -512,7 +523,7 @@ struct workers_queue *workers_queue_new(struct workers *workers, const struct wo
     *queue = (struct workers_queue){
         .workers = workers, .work = work, .context = context, .low_priority = low_priority};
     pthread_mutex_lock(&workers->mutex);
-    queue->share = share_join(&workers->shares, &(struct share_terms){0});
+    share_join(&workers->shares, &queue->share, &(struct share_terms){0});
     queue->next = workers->queues;
     workers->queues = queue;
     pthread_mutex_unlock(&workers->mutex);
@@ -524,7 +535,7 @@ void workers_queue_set_terms(struct workers_queue *queue, const struct share_ter
 {
     struct workers *workers = queue->workers;
     pthread_mutex_lock(&workers->mutex);
-    share_set_terms(&workers->shares, queue->share, terms);
+    share_set_terms(&workers->shares, &queue->share, terms);
     pthread_cond_broadcast(&workers->work);
     pthread_mutex_unlock(&workers->mutex);
 }
@@ -539,9 +550,9 @@ void workers_queue_free(struct workers_queue *queue)
     while (*at != queue)
         at = &(*at)->next;
     *at = queue->next;
-    while (queue->share->running > 0)
+    while (queue->share.running > 0)
         pthread_cond_wait(&workers->done, &workers->mutex);
-    share_leave(&workers->shares, queue->share);
+    share_leave(&workers->shares, &queue->share);
     pthread_mutex_unlock(&workers->mutex);
     /* Off the list and idle: nobody else knows it any more. */
     while (queue->rows.count > 0)

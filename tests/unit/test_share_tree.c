@@ -7,7 +7,7 @@
 #define MOST 8
 
 static struct share_tree tree;
-static struct share *streams[MOST];
+static struct share streams[MOST];
 static double got[MOST];
 static bool wants[MOST];
 static uint32_t count;
@@ -16,7 +16,7 @@ static uint32_t join(uid_t uid, uint32_t user_weight, uint64_t job, uint32_t job
 {
     const struct share_terms terms = {
         .uid = uid, .user_weight = user_weight, .job = job, .job_weight = job_weight};
-    streams[count] = share_join(&tree, &terms);
+    share_join(&tree, &streams[count], &terms);
     wants[count] = true;
     got[count] = 0;
     return count++;
@@ -31,7 +31,7 @@ static void setup(void)
 static void teardown(void)
 {
     for (uint32_t i = 0; i < count; i++)
-        share_leave(&tree, streams[i]);
+        share_leave(&tree, &streams[i]);
     ck_assert_ptr_null(tree.whole.first);
 }
 
@@ -41,10 +41,10 @@ static uint32_t pick(void)
     share_look(&tree);
     for (uint32_t i = 0; i < count; i++)
         if (wants[i])
-            share_wants(&tree, streams[i]);
+            share_wants(&tree, &streams[i]);
     for (uint32_t i = 0; i < count; i++)
-        if (wants[i] && share_is_fair(streams[i]) &&
-            (best == MOST || share_before(streams[i], streams[best])))
+        if (wants[i] && share_is_fair(&streams[i]) &&
+            (best == MOST || share_before(&streams[i], &streams[best])))
             best = i;
     ck_assert_uint_lt(best, MOST);
     return best;
@@ -52,8 +52,8 @@ static uint32_t pick(void)
 
 static void give(uint32_t stream, double amount)
 {
-    share_begin(streams[stream], amount);
-    share_end(streams[stream], 0);
+    share_begin(&streams[stream], amount);
+    share_end(&streams[stream], 0);
     got[stream] += amount;
 }
 
@@ -138,8 +138,8 @@ START_TEST(a_wrong_guess)
 {
     join(1, 1, 1, 1), join(2, 1, 2, 1);
     serve(100);
-    share_begin(streams[0], 1);
-    share_end(streams[0], 999);
+    share_begin(&streams[0], 1);
+    share_end(&streams[0], 999);
     got[0] = got[1] = 0;
     serve(900);
     ck_assert_double_eq(got[0], 0);
@@ -166,14 +166,14 @@ START_TEST(fair_within_the_credit)
     join(1, 1, 1, 1), join(2, 5, 2, 1);
     give(0, 0);
     share_look(&tree);
-    share_wants(&tree, streams[0]);
-    share_wants(&tree, streams[1]);
-    ck_assert(share_is_fair(streams[0]));
+    share_wants(&tree, &streams[0]);
+    share_wants(&tree, &streams[1]);
+    ck_assert(share_is_fair(&streams[0]));
     give(0, CREDIT / 5 - 1);
-    ck_assert(share_is_fair(streams[0]));
+    ck_assert(share_is_fair(&streams[0]));
     give(0, 2);
-    ck_assert(!share_is_fair(streams[0]));
-    ck_assert(share_is_fair(streams[1]));
+    ck_assert(!share_is_fair(&streams[0]));
+    ck_assert(share_is_fair(&streams[1]));
 }
 END_TEST
 
@@ -181,19 +181,19 @@ START_TEST(room_of_a_user)
 {
     struct share_terms terms = {.uid = 1, .threads = 2, .job = 1};
     join(1, 1, 1, 1), join(1, 1, 2, 1), join(2, 1, 3, 1);
-    ck_assert_uint_eq(share_room(streams[0]), UINT32_MAX);
-    share_set_terms(&tree, streams[0], &terms);
-    ck_assert_uint_eq(share_room(streams[1]), 2);
-    share_begin(streams[0], 1);
-    share_begin(streams[1], 1);
-    ck_assert_uint_eq(share_room(streams[0]), 0);
-    ck_assert_uint_eq(share_room(streams[2]), UINT32_MAX);
+    ck_assert_uint_eq(share_room(&streams[0]), UINT32_MAX);
+    share_set_terms(&tree, &streams[0], &terms);
+    ck_assert_uint_eq(share_room(&streams[1]), 2);
+    share_begin(&streams[0], 1);
+    share_begin(&streams[1], 1);
+    ck_assert_uint_eq(share_room(&streams[0]), 0);
+    ck_assert_uint_eq(share_room(&streams[2]), UINT32_MAX);
     terms.threads = 1;
-    share_set_terms(&tree, streams[0], &terms);
-    ck_assert_uint_eq(share_room(streams[0]), 0);
-    share_end(streams[0], 0);
-    share_end(streams[1], 0);
-    ck_assert_uint_eq(share_room(streams[0]), 1);
+    share_set_terms(&tree, &streams[0], &terms);
+    ck_assert_uint_eq(share_room(&streams[0]), 0);
+    share_end(&streams[0], 0);
+    share_end(&streams[1], 0);
+    ck_assert_uint_eq(share_room(&streams[0]), 1);
 }
 END_TEST
 
@@ -201,14 +201,15 @@ END_TEST
 START_TEST(other_terms_while_it_runs)
 {
     join(1, 1, 1, 1);
-    share_begin(streams[0], 1);
-    share_set_terms(&tree, streams[0], &(struct share_terms){.uid = 2, .threads = 3, .job = 1});
-    ck_assert_uint_eq(share_room(streams[0]), 2);
+    share_begin(&streams[0], 1);
+    share_set_terms(&tree, &streams[0], &(struct share_terms){.uid = 2, .threads = 3, .job = 1});
+    ck_assert_uint_eq(share_room(&streams[0]), 2);
     ck_assert_ptr_null(tree.whole.first->next);
-    share_end(streams[0], 0);
-    ck_assert_uint_eq(share_room(streams[0]), 3);
+    share_end(&streams[0], 0);
+    ck_assert_uint_eq(share_room(&streams[0]), 3);
     join(3, 1, 2, 1);
-    share_set_terms(&tree, streams[0], &(struct share_terms){.uid = 2, .user_weight = 4, .job = 1});
+    share_set_terms(&tree, &streams[0],
+                    &(struct share_terms){.uid = 2, .user_weight = 4, .job = 1});
     serve(10000);
     check_share(got[0], 10000, 0.8);
 }
