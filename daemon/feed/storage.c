@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "feed/read_depth.h"
 #include "store/read_spans.h"
-#include <stdio.h>
 
 /* What a read costs beside its bytes: as much as is rather read over than left out. */
 #define READ_COST ((double)READ_SPANS_GAP)

@@ -152,29 +152,26 @@ static void cases(double seconds)
                   far = {.number = 2, .rate = 1e12, .latency_ns = 50 * CLOCK_MS},
                   other = {.number = 3, .rate = 200 * MB};
     const struct kind four = {.uid = 1, .weight = 1, .streams = 4, .device = &disk};
-    struct kind one = {.uid = 2, .weight = 1, .streams = 1, .device = &disk};
-    struct kind same = one, heavy = one, little = one, there = one, slow = one, hangs = one;
-    struct kind light = four, many = four, some = one;
-    same.uid = 1;
-    heavy.weight = 3;
-    light.weight = 3;
+    const struct kind one = {.uid = 2, .weight = 1, .streams = 1, .device = &disk};
+    struct kind same = one, heavy = one, little = one, there = one, slow = one, more = four;
+    struct kind far_four = four, far_one = one, far_little;
+    same.uid = four.uid;
+    heavy.weight = more.weight = 3;
     little.needs = 20 * MB;
     there.device = &other;
     slow.slower_ns = 500 * CLOCK_MS;
-    hangs.slower_ns = 3600 * CLOCK_SECOND;
-    many.device = some.device = &far;
-    some.needs = 20 * MB;
+    far_four.device = far_one.device = &far;
+    far_little = far_one;
+    far_little.needs = 20 * MB;
     show("4 streams and 1, of one user", &four, &same, seconds);
     show("4 streams and 1, of two users", &four, &one, seconds);
     show("weights 1 and 3", &four, &heavy, seconds);
-    show("weights 3 and 1", &light, &one, seconds);
+    show("weights 3 and 1", &more, &one, seconds);
     show("the other needs 20 MB/s", &four, &little, seconds);
-    show("on another storage", &four, &there, seconds);
+    show("the other is on another storage", &four, &there, seconds);
     show("the other's reads take 0.5 s longer", &four, &slow, seconds);
-    show("50 ms a read, no limit in all", &many,
-         &(struct kind){.uid = 2, .weight = 1, .streams = 1, .device = &far}, seconds);
-    show("the same, the other needs 20 MB/s", &many, &some, seconds);
-    (void)hangs;
+    show("50 ms a read, no limit in all", &far_four, &far_one, seconds);
+    show("the same, the other needs 20 MB/s", &far_four, &far_little, seconds);
 }
 
 struct turner {
