@@ -85,11 +85,11 @@ static void take(struct reload *reload)
     const struct config *fresh = reload->fresh;
     const struct settings settings = {.feeds = fresh->feeds,
                                       .nfeeds = fresh->nfeeds,
+                                      .users = &fresh->users,
                                       .memory = fresh->memory,
                                       .client_memory = fresh->client_memory,
                                       .clients = fresh->clients,
-                                      .job_linger = fresh->job_linger,
-                                      .users = &fresh->users};
+                                      .job_linger = fresh->job_linger};
     log_notice("the configuration %s is read again", fresh->path);
     reload->taken = time(NULL);
     settings_apply(reload->control, &settings);

@@ -28,11 +28,12 @@ struct control_options {
     unsigned workers_max; /* up to so many; 0 = as there are CPUs */
     struct feed_spec *const *feeds;
     uint32_t nfeeds;
-    uint64_t client_memory;    /* bytes of one client */
-    unsigned clients;          /* attached at once, at most */
-    const struct users *users; /* taken over by a copy; NULL: nobody has limits of his own */
-    unsigned job_linger;       /* seconds */
-    const char *cache_dir;     /* NULL = nothing is kept */
+    /* Taken over by a copy; NULL: nobody has limits of his own. */
+    const struct users *users;
+    uint64_t client_memory; /* bytes of one client */
+    unsigned clients;       /* attached at once, at most */
+    unsigned job_linger;    /* seconds */
+    const char *cache_dir;  /* NULL = nothing is kept */
     uint64_t cache_bytes;
     bool cache_marks; /* of JPEGs are kept */
     unsigned threads; /* for indexing */

@@ -10,9 +10,9 @@
 struct settings {
     struct feed_spec *const *feeds;
     uint32_t nfeeds;
+    const struct users *users;
     uint64_t memory, client_memory; /* bytes; 0 = auto */
     unsigned clients, job_linger;
-    const struct users *users;
 };
 
 /* Jobs that run keep their feed as it was, also one that is no longer among them, until they end.
