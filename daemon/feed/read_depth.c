@@ -6,7 +6,8 @@
 /* Of a period: readers work in rounds of reads, which are to be in it several times. */
 #define PERIOD (300 * CLOCK_MS)
 #define PERIOD_TIMES 2 /* so often each place has been taken */
-#define REST 8         /* periods */
+#define REST_MORE 3    /* periods */
+#define REST_FEWER 8
 /* How much more is more, and how much less is not as much. */
 #define GAIN 1.07
 #define LOSS 0.95
@@ -21,6 +22,8 @@ static void begin_period(struct read_depth *depth, uint64_t now)
 void read_depth_init(struct read_depth *depth, uint64_t now)
 {
     *depth = (struct read_depth){.reads = FIRST, .last = READ_DEPTH_FEWER};
+    depth->rested[READ_DEPTH_MORE] = REST_MORE;
+    depth->rested[READ_DEPTH_FEWER] = REST_FEWER;
     begin_period(depth, now);
 }
 
@@ -50,40 +53,46 @@ static void begin_trial(struct read_depth *depth, enum read_depth_trial trial)
         depth->reads = READ_DEPTH_LEAST;
 }
 
-/* The two by turns; more of them only where some wait. */
+/* Whichever has not been tried for longer than the other has to rest. Fewer of them cost something
+ * where all are needed, more of them are of use only where some wait. */
 static enum read_depth_trial next_trial(const struct read_depth *depth)
 {
-    bool more = depth->last == READ_DEPTH_FEWER || depth->reads == READ_DEPTH_LEAST;
-    return more && depth->waited ? READ_DEPTH_MORE : READ_DEPTH_FEWER;
+    bool more = depth->waited && depth->rested[READ_DEPTH_MORE] >= REST_MORE;
+    bool fewer = depth->reads > READ_DEPTH_LEAST && depth->rested[READ_DEPTH_FEWER] >= REST_FEWER;
+    if (more && (!fewer || depth->last == READ_DEPTH_FEWER))
+        return READ_DEPTH_MORE;
+    return fewer ? READ_DEPTH_FEWER : READ_DEPTH_RESTS;
+}
+
+static void rest(struct read_depth *depth, double rate)
+{
+    if (!depth->settled) {
+        depth->settled = true;
+        return;
+    }
+    depth->rate = depth->rate > 0 ? (depth->rate + rate) / 2 : rate;
+    depth->rested[READ_DEPTH_MORE]++;
+    depth->rested[READ_DEPTH_FEWER]++;
+    enum read_depth_trial trial = next_trial(depth);
+    if (trial != READ_DEPTH_RESTS)
+        begin_trial(depth, trial);
 }
 
 /* What was good is tried again at once. */
 static void end_trial(struct read_depth *depth, double rate)
 {
     enum read_depth_trial trial = depth->trial;
-    bool good = rate >= depth->rate * (trial == READ_DEPTH_MORE ? GAIN : LOSS);
+    bool more = trial == READ_DEPTH_MORE;
     depth->trial = READ_DEPTH_RESTS;
-    depth->failed = good ? 0 : depth->failed + 1;
-    if (!good)
+    if (rate < depth->rate * (more ? GAIN : LOSS)) {
         depth->reads = depth->before;
-    else
-        depth->rate = rate;
-    if (good && (trial == READ_DEPTH_MORE ? depth->waited : depth->reads > READ_DEPTH_LEAST))
-        begin_trial(depth, trial);
-    depth->rest = 0;
-}
-
-static void rest(struct read_depth *depth, double rate)
-{
-    if (depth->settled)
-        depth->rate = depth->rate > 0 ? (depth->rate + rate) / 2 : rate;
-    if (!depth->settled || (depth->failed >= 2 && ++depth->rest < REST)) {
-        depth->settled = true;
+        depth->rested[trial] = 0;
         return;
     }
-    if (depth->failed >= 2)
-        depth->failed = 0;
-    begin_trial(depth, next_trial(depth));
+    depth->rate = rate;
+    depth->rested[more ? READ_DEPTH_FEWER : READ_DEPTH_MORE] = 0;
+    if (more ? depth->waited : depth->reads > READ_DEPTH_LEAST)
+        begin_trial(depth, trial);
 }
 
 void read_depth_ended(struct read_depth *depth, uint64_t bytes, bool wait, uint64_t now)

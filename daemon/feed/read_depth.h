@@ -12,14 +12,14 @@
 
 #define READ_DEPTH_LEAST 4
 
-enum read_depth_trial { READ_DEPTH_RESTS, READ_DEPTH_MORE, READ_DEPTH_FEWER };
+enum read_depth_trial { READ_DEPTH_RESTS, READ_DEPTH_MORE, READ_DEPTH_FEWER, READ_DEPTH_TRIALS };
 
 struct read_depth {
     uint32_t reads, before; /* now, before the trial */
     enum read_depth_trial trial, last;
-    uint32_t failed, rest; /* trials since one that did not; periods since them */
-    double rate;           /* without the trial, bytes/s */
-    bool settled;          /* what was under way when it began has ended */
+    uint32_t rested[READ_DEPTH_TRIALS]; /* periods since it was no good, or the other was */
+    double rate;                        /* without the trial, bytes/s */
+    bool settled;                       /* what was under way when it began has ended */
     /* Of this period: */
     uint64_t since, bytes, ended;
     uint32_t most; /* at a time */
