@@ -213,7 +213,7 @@ static void say_whose(const struct verdict_input *in, double limit, char *text, 
     if (user_has_all(in, limit))
         snprintf(text, size, "are all that its user may have");
     else if (by_weight * VERDICT_CLOSE > limit)
-        snprintf(text, size, "are its share by weight, %.0f %%", percent(in->share));
+        snprintf(text, size, "are its share, %.0f %%", percent(in->share));
     else
         snprintf(text, size, "are left to it");
 }

@@ -67,8 +67,8 @@ class Shares(Case):
         self.write(4)
         self.ctl("reload")
         self.reaches(0.65, 0.95)
-        wait_for("the verdict to say so", lambda: "share by weight, 4 %" in self.status()["clients"][0]["verdict"] or
-                 "share by weight, 80 %" in self.status()["clients"][0]["verdict"], 30)
+        wait_for("the verdict to say so", lambda: "are its share, 4 %" in self.status()["clients"][0]["verdict"] or
+                 "are its share, 80 %" in self.status()["clients"][0]["verdict"], 30)
 
     def test_storage(self):
         self.serve("storage_rate:60000000")

@@ -101,7 +101,7 @@ START_TEST(what_others_have_is_said)
     input.demand = 840;
     input.share = 0.25;
     ck_stage(input, VERDICT_DECODE,
-             "decode limits: 210/s of 2 workers x 420/s are its share by weight, 25 %, the trainer "
+             "decode limits: 210/s of 2 workers x 420/s are its share, 25 %, the trainer "
              "could take 840/s; 4 workers would do, more buy nothing");
     input.samples_per_s = input.decode_limit = 420;
     ck_stage(input, VERDICT_DECODE,
