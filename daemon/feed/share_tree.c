@@ -51,7 +51,7 @@ static struct share *find(const struct share_tree *tree, struct share *parent, u
     while (share && share->key != key)
         share = share->next;
     if (!share) {
-        share = mem_new(sizeof *share);
+        share = mem_lines(sizeof *share);
         share->key = key;
         put(tree, share, parent);
     }

@@ -14,22 +14,22 @@
 #include "feed/shares.h"
 
 struct share { /* of a stream, a job, a user; of the whole, which has no parent */
+    /* What a look needs is one cache line. */
     struct share *parent;
     double had; /* for its weight */
     uint32_t weight;
     uint32_t running; /* parts begun and not ended */
+    uint32_t limit;   /* of a user: parts that may run; 0 = all */
+    uint32_t waiting; /* of a user, kept by the owner of the tree: parts that wait */
     /* Of those below it: */
-    double front;  /* what the one served last had had when it was served */
-    double credit; /* as a difference in what they have had */
-    double least;  /* of those that want something, in this look: */
+    double least;  /* had, of those that want something, in this look: */
     uint64_t look; /* the number of it */
+    double credit; /* as a difference in what they have had */
+    double front;  /* what the one served last had had when it was served */
     struct share *first;
     struct share *next; /* beside it */
     uint64_t key;       /* number of the job, or of the user */
-    uint32_t limit;     /* of a user: parts that may run; 0 = all */
-    /* Of a user, kept by the owner of the tree: what waits, and when it was last used. */
-    uint32_t waiting;
-    uint64_t used_at;
+    uint64_t used_at;   /* of a user, kept by the owner of the tree */
 };
 
 struct share_tree {

@@ -170,8 +170,9 @@ static void begin_wait(struct storage *storage, struct storage_turn *turn, uint6
     storage->waiting++;
     share_user(&turn->member->share)->waiting++;
     atomic_store(&waits->others, users ? users - 1 : 0);
-    if (atomic_fetch_add(&waits->waiting, 1) == 0)
+    if (atomic_load(&waits->waiting) == 0)
         atomic_store(&waits->since, now);
+    atomic_fetch_add(&waits->waiting, 1);
 }
 
 static void end_wait(struct storage *storage, struct storage_turn *turn, uint64_t now)
