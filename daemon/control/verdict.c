@@ -10,6 +10,7 @@
 #define WAITS_ALWAYS 0.99 /* above it nothing can be said about what it could take */
 #define HELD_MUCH 0.5
 #define THROTTLED_MUCH 0.05
+#define SHARE_MUCH 0.1
 #define WORKERS_MOST 1e6
 #define ENOUGH 0.02 /* of one worker: so much less than the target is as good */
 #define WHO_TEXT 64
@@ -245,7 +246,8 @@ static void say_head(const struct verdict_input *in, enum verdict_stage stage, d
     if (stage == VERDICT_DECODE)
         say_workers(in, limit, text, size);
     else if (stage == VERDICT_STORAGE && known(in->read_bytes_per_s) > 0)
-        snprintf(text, size, "storage limits: %.0f MB/s read, %s", in->read_bytes_per_s / 1e6,
+        snprintf(text, size, "storage limits: %.0f MB/s read%s, %s", in->read_bytes_per_s / 1e6,
+                 share(in->share_wait_share) >= SHARE_MUCH ? ", its share beside other users" : "",
                  verdict_rate(limit, number));
     else
         snprintf(text, size, "%s limits: %s", names[stage], verdict_rate(limit, number));

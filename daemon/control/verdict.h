@@ -32,6 +32,7 @@ struct verdict_input {
     uint32_t cpus;          /* that the daemon may use; 0 = not known */
     double throttled_share; /* a cgroup's CPU limit kept the daemon from running, 0..1 */
     double read_bytes_per_s;
+    double share_wait_share; /* reads waited while other users had their share, 0..1 */
     bool packed;             /* read from shards */
     double copy_limit;       /* batches completed and handed over, at its busy share */
     double slots_held_share; /* the reader waited because the trainer had all slots, 0..1 */

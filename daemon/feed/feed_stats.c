@@ -53,6 +53,7 @@ void feed_work_add(struct feed_work *sum, const struct feed_work *more)
     sum->dry_ns += more->dry_ns;
     sum->copy_ns += more->copy_ns;
     sum->slot_wait_ns += more->slot_wait_ns;
+    sum->share_wait_ns += more->share_wait_ns;
 }
 
 static uint64_t dry(const struct tally *tally, uint64_t now)
@@ -90,6 +91,7 @@ static struct feed_work work_of(const struct tally *tally, uint64_t now,
         .finish_ns = tally_get(&tally->finish_ns),
         .dry_ns = dry(tally, now),
         .slot_wait_ns = phases[FEED_WAITS_SLOT],
+        .share_wait_ns = storage_waited(&tally->share, now),
     };
 }
 
@@ -143,7 +145,6 @@ void feed_get_stats(struct feed *feed, struct feed_stats *out)
                                .ready = slots.by_state[SLOT_READY],
                                .held = slots.by_state[SLOT_HELD]};
     set_counts(feed, out);
-    out->share_wait_ns = storage_waited(&feed->tally.share, now);
     if (feed->ferry)
         ferry_figures(feed->ferry, now, out);
     snprintf(out->wait_what, sizeof out->wait_what, "%s", reader.what ? reader.what : "");

@@ -27,9 +27,9 @@ struct want {
 };
 
 /* A storage that it has met, and its share of that. */
-struct place {
-    struct place *next;
-    dev_t device;
+struct device {
+    struct device *next;
+    dev_t number;
     struct storage_member member;
 };
 
@@ -58,7 +58,7 @@ struct fetch {
     bool lacked;         /* descriptors: it has been said */
     _Atomic bool waited; /* a read did, in this run */
     struct share_terms terms;
-    struct place *places;
+    struct device *devices;
     uint32_t *closed;      /* shards to be opened; room for handles_room */
     struct shard **opened; /* of these */
 };
@@ -82,11 +82,11 @@ void fetch_free(struct fetch *fetch)
     if (!fetch)
         return;
     crew_free(fetch->crew);
-    while (fetch->places) {
-        struct place *place = fetch->places;
-        fetch->places = place->next;
-        storage_leave(&place->member);
-        free(place);
+    while (fetch->devices) {
+        struct device *device = fetch->devices;
+        fetch->devices = device->next;
+        storage_leave(&device->member);
+        free(device);
     }
     handles_free(fetch->handles);
     free(fetch->wants);
@@ -100,23 +100,23 @@ void fetch_free(struct fetch *fetch)
 void fetch_set_terms(struct fetch *fetch, const struct share_terms *terms)
 {
     fetch->terms = *terms;
-    for (struct place *place = fetch->places; place; place = place->next)
-        storage_set_terms(&place->member, terms);
+    for (struct device *device = fetch->devices; device; device = device->next)
+        storage_set_terms(&device->member, terms);
 }
 
 static struct storage_member *member_of(struct fetch *fetch, const struct shard *shard)
 {
-    dev_t device = shard_device(shard);
-    struct place *place = fetch->places;
-    while (place && place->device != device)
-        place = place->next;
-    if (!place) {
-        place = mem_new(sizeof *place);
-        *place = (struct place){.next = fetch->places, .device = device};
-        storage_join(device, &fetch->terms, &fetch->recipe->tally->share, &place->member);
-        fetch->places = place;
+    dev_t number = shard_device(shard);
+    struct device *device = fetch->devices;
+    while (device && device->number != number)
+        device = device->next;
+    if (!device) {
+        device = mem_new(sizeof *device);
+        *device = (struct device){.next = fetch->devices, .number = number};
+        storage_join(number, &fetch->terms, &fetch->recipe->tally->share, &device->member);
+        fetch->devices = device;
     }
-    return &place->member;
+    return &device->member;
 }
 
 static void add_want(struct fetch *fetch, struct want want)
@@ -523,9 +523,9 @@ void fetch_advise(struct fetch *fetch, struct plan_place first, struct plan_plac
     dataset_record(dataset, first.shard, first.record, &from);
     dataset_record(dataset, last.shard, last.record, &to);
     uint64_t end = to.parts[0].offset + to.parts[0].size;
-    /* The system would read it out of turn. */
-    bool in_turn = shard && storage_has_others(member_of(fetch, shard));
-    if (shard && !in_turn && end > from.parts[0].offset)
+    /* Where reads take turns the system would read it out of turn. */
+    bool turns = shard && storage_has_others(member_of(fetch, shard));
+    if (shard && !turns && end > from.parts[0].offset)
         shard_advise(shard, from.parts[0].offset, end - from.parts[0].offset);
     end_storage(fetch);
 }

@@ -80,6 +80,7 @@ class Shares(Case):
                 all(c["share_wait_s"] > 0 for c in crowd)
 
         wait_for("the wait to be said", said)
+        wait_for("the verdict to say so", lambda: any("its share beside other users" in c["verdict"] for c in self.status()["clients"]), 30)
         start = time.monotonic()
         self.stop_daemon()  # though reads wait for their turn
         self.assertLess(time.monotonic() - start, 5.5 * SLACK)

@@ -128,6 +128,11 @@ START_TEST(storage_is_named)
     ck_stage(input, VERDICT_STORAGE,
              "storage limits: 210 MB/s read, 850/s, the trainer could take 1,200/s; a local copy "
              "would help");
+    input.share_wait_share = 0.4;
+    ck_stage(input, VERDICT_STORAGE,
+             "storage limits: 210 MB/s read, its share beside other users, 850/s, the trainer "
+             "could take 1,200/s; a local copy would help");
+    input.share_wait_share = 0.05;
     input.samples_per_s = 600;
     ck_stage(input, VERDICT_STORAGE,
              "storage limits: 210 MB/s read, 850/s, of which 600/s come through, the trainer could "
