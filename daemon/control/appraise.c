@@ -153,8 +153,10 @@ static void add_stream(const struct view *view, struct sum *sum, struct verdict_
         sum->most = demand_of(client);
     input->read_limit += client->read_limit;
     input->decode_limit += client->decode_limit;
+    input->share += view->share;
     input->decode_per_worker += client->decode_per_worker * decoding;
     input->read_bytes_per_s += client->read_bytes_per_s;
+    input->share_wait_share += view->rates.share_wait_share;
     sum->decoding += decoding;
     if (first || client->window_s < input->window_s)
         input->window_s = client->window_s;
@@ -172,6 +174,7 @@ static void finish_sum(const struct sum *sum, double workers, struct verdict_inp
     input->copy_limit = copy_limit(stages.list, STAGES);
     input->wait_share /= sum->stages.streams;
     input->slots_held_share /= sum->stages.streams;
+    input->share_wait_share /= sum->stages.streams;
     input->decode_per_worker = sum->decoding > 0 ? input->decode_per_worker / sum->decoding : 0;
     /* Each client's limit counts the idle workers, which several clients share. */
     double all = input->decode_per_worker * workers;
@@ -218,10 +221,13 @@ static void appraise_trainer(const struct census *census, const struct view *vie
     input->demand = demand_of(input->slow_pid ? &pace->status : client);
     input->read_limit = client->read_limit;
     input->decode_limit = client->decode_limit;
+    input->share = view->share;
+    input->user_threads = view->session->group ? view->session->group->params.terms.threads : 0;
     if (input->demand > input->decode_limit)
         input->others_grow = others_grow(census, view, false, input->demand);
     input->decode_per_worker = client->decode_per_worker;
     input->read_bytes_per_s = client->read_bytes_per_s;
+    input->share_wait_share = view->rates.share_wait_share;
     input->copy_limit = copy_limit(client->stages, client->n_stages);
     input->slots_held_share = client->slots_held_share;
     input->window_s = client->window_s;

@@ -2,7 +2,9 @@
 
 #include "base/mem.h"
 #include "control/autoscale.h"
+#include "control/group.h"
 #include "control/session.h"
+#include "control/stream_shares.h"
 
 static bool worth_showing(const struct session *session)
 {
@@ -42,7 +44,6 @@ static void add_up(struct census *census)
         view->counts = is_fastest(census, i);
         if (!view->counts)
             continue;
-        census->streams++;
         census->busy += census_busy(view);
         census->busy_first += view->session->probe ? 0 : census_busy(view);
     }
@@ -71,6 +72,7 @@ void census_take(struct census *census, const struct control *control)
         gauge_rates(s->gauge, census->now, &view->stats, &view->rates);
     }
     add_up(census);
+    stream_shares(census);
 }
 
 void census_free(struct census *census)
@@ -83,6 +85,18 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+static double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double threads_of_user(const struct census *census, const struct view *view)
+{
+    const struct group *group = view->session->group;
+    uint32_t threads = group ? group->params.terms.threads : 0;
+    return threads ? threads : census->workers;
+}
+
 /* Rows that can be on threads at once. */
 static double rows_open(const struct view *view)
 {
@@ -92,26 +106,22 @@ static double rows_open(const struct view *view)
 double census_workers_left(const struct census *census, const struct view *view)
 {
     double others = (view->session->probe ? census->busy : census->busy_first) - census_busy(view);
-    double fair = census->streams ? (double)census->workers / census->streams : 0;
-    double left = larger(census->workers - others, fair), rows = rows_open(view);
-    return left < rows ? left : rows;
+    double left = larger(census->workers - others, census->workers * view->share);
+    return smaller(smaller(left, rows_open(view)), threads_of_user(census, view));
 }
 
 double census_workers_left_to(const struct census *census, uint32_t feed)
 {
-    double busy = 0, rows = 0;
-    uint32_t streams = 0;
+    double busy = 0, rows = 0, fair = 0;
     for (uint32_t i = 0; i < census->count; i++) {
         const struct view *view = &census->views[i];
         if (!view->counts || view->session->feed_number != feed)
             continue;
-        streams++;
+        fair += census->workers * view->share;
         busy += census_busy(view);
         rows += rows_open(view);
     }
-    double fair = streams ? (double)census->workers * streams / census->streams : 0;
-    double left = larger(census->workers - (census->busy - busy), fair);
-    return left < rows ? left : rows;
+    return smaller(larger(census->workers - (census->busy - busy), fair), rows);
 }
 
 double census_decode_limit(const struct census *census, const struct view *view)

@@ -14,7 +14,8 @@ struct view { /* of one client */
     const struct feed *feed; /* NULL: none yet, or none any more */
     struct feed_stats stats;
     struct window_rates rates;
-    bool counts; /* its figures are those of its stream: it is the fastest member */
+    double share; /* of its stream, of the workers, while all want some; 0..1 */
+    bool counts;  /* its figures are those of its stream: it is the fastest member */
     Dlp__ClientStatus status;
     struct stages_status stages;
     Dlp__CauseStatus causes[GAUGE_CAUSES], *cause_list[GAUGE_CAUSES];
@@ -31,15 +32,14 @@ struct census {
     uint32_t workers, cpus;
     double throttled_share;  /* as in StatusReply */
     double busy, busy_first; /* workers; with all, with all but probes */
-    uint32_t streams;
 };
 
 void census_take(struct census *census, const struct control *control);
 void census_free(struct census *census);
 /* Workers that are busy with its stream. */
 double census_busy(const struct view *view);
-/* Workers that this client could have: those that others leave, at least its fair share, at most
- * one a row of the slots that are not held; probes come after all others. */
+/* Workers that this client could have: those that others leave, at least its share, at most those
+ * of its user, and one a row of the slots that are not held; probes come after all others. */
 double census_workers_left(const struct census *census, const struct view *view);
 /* The same for all streams of a feed that count. */
 double census_workers_left_to(const struct census *census, uint32_t feed);

@@ -219,6 +219,18 @@ const char *gauge_cause_name(enum gauge_cause cause)
     return names[cause];
 }
 
+/* What it waits for is its turn at the storage, besides. */
+static void add_share(const struct feed_stats *stats, char *text, size_t size)
+{
+    size_t length = strlen(text);
+    if (stats->wait == FEED_WAITS_STORAGE && stats->share_waiting)
+        snprintf(text + length, size - length,
+                 "; its share of this storage is used up: %u read%s for a turn, %u other user%s "
+                 "there",
+                 stats->share_waiting, stats->share_waiting == 1 ? " waits" : "s wait",
+                 stats->share_others, stats->share_others == 1 ? " reads" : "s read");
+}
+
 char *gauge_reason(const struct feed_stats *stats, uint64_t now, char *text, size_t size)
 {
     static const char *const words[] = {[FEED_RUNS] = "reads",
@@ -242,5 +254,6 @@ char *gauge_reason(const struct feed_stats *stats, uint64_t now, char *text, siz
                  stats->held, stats->ready, stats->slots - stats->held - stats->ready);
     else
         snprintf(text, size, "%s%s%s%s", words[stats->wait], since, *what ? ": " : "", what);
+    add_share(stats, text, size);
     return text;
 }

@@ -78,4 +78,6 @@ void status_client_figures(const struct census *census, struct view *view)
     fill_waits(&gauge->waits, &view->status);
     fill_stages(census, view);
     view->status.read_bytes = view->stats.work.read_bytes;
+    view->status.share_wait_ns = view->stats.work.share_wait_ns;
+    view->status.share = view->share;
 }

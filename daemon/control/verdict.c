@@ -10,10 +10,11 @@
 #define WAITS_ALWAYS 0.99 /* above it nothing can be said about what it could take */
 #define HELD_MUCH 0.5
 #define THROTTLED_MUCH 0.05
+#define SHARE_MUCH 0.1
 #define WORKERS_MOST 1e6
 #define ENOUGH 0.02 /* of one worker: so much less than the target is as good */
 #define WHO_TEXT 64
-#define HEAD_TEXT 128
+#define HEAD_TEXT 192
 #define PART_TEXT 96
 
 static const char *const names[] = {
@@ -199,19 +200,40 @@ static enum verdict_stage trainer_limits(const struct verdict_input *in, char *t
     return VERDICT_TRAINER;
 }
 
+/* All of the workers that its user may have work for it, or could. */
+static bool user_has_all(const struct verdict_input *in, double limit)
+{
+    return in->user_threads && in->user_threads < in->workers &&
+           limit * VERDICT_CLOSE > known(in->decode_per_worker) * in->user_threads;
+}
+
+/* Whose the others are. */
+static void say_whose(const struct verdict_input *in, double limit, char *text, size_t size)
+{
+    double by_weight = known(in->decode_per_worker) * in->workers * share(in->share);
+    if (user_has_all(in, limit))
+        snprintf(text, size, "are all that its user may have");
+    else if (by_weight * VERDICT_CLOSE > limit)
+        snprintf(text, size, "are its share, %.0f %%", percent(in->share));
+    else
+        snprintf(text, size, "are left to it");
+}
+
 static void say_workers(const struct verdict_input *in, double limit, char *text, size_t size)
 {
     char one[VERDICT_RATE_MAX], all[VERDICT_RATE_MAX], left[VERDICT_RATE_MAX], why[PART_TEXT] = "";
+    char whose[WHO_TEXT];
     double each = known(in->decode_per_worker), total = each * in->workers;
     verdict_rate(limit, left);
+    say_whose(in, limit, whose, sizeof(whose));
     if (share(in->throttled_share) >= THROTTLED_MUCH)
         snprintf(why, sizeof(why), "throttled %.0f %% of the time by the CPU limit of its cgroup, ",
                  percent(in->throttled_share));
     if (total <= 0)
         snprintf(text, size, "decode limits: %s%s", why, left);
     else if (limit < total / VERDICT_CLOSE)
-        snprintf(text, size, "decode limits: %s%s of %u worker%s x %s are left to it", why, left,
-                 in->workers, plural(in->workers), verdict_rate(each, one));
+        snprintf(text, size, "decode limits: %s%s of %u worker%s x %s %s", why, left, in->workers,
+                 plural(in->workers), verdict_rate(each, one), whose);
     else
         snprintf(text, size, "decode limits: %s%u worker%s x %s = %s", why, in->workers,
                  plural(in->workers), verdict_rate(each, one), verdict_rate(total, all));
@@ -224,7 +246,8 @@ static void say_head(const struct verdict_input *in, enum verdict_stage stage, d
     if (stage == VERDICT_DECODE)
         say_workers(in, limit, text, size);
     else if (stage == VERDICT_STORAGE && known(in->read_bytes_per_s) > 0)
-        snprintf(text, size, "storage limits: %.0f MB/s read, %s", in->read_bytes_per_s / 1e6,
+        snprintf(text, size, "storage limits: %.0f MB/s read%s, %s", in->read_bytes_per_s / 1e6,
+                 share(in->share_wait_share) >= SHARE_MUCH ? ", its share beside other users" : "",
                  verdict_rate(limit, number));
     else
         snprintf(text, size, "%s limits: %s", names[stage], verdict_rate(limit, number));
@@ -286,6 +309,8 @@ static void say_remedy(const struct verdict_input *in, enum verdict_stage stage,
         snprintf(text, size, "; a larger batch would help");
     else if (share(in->throttled_share) >= THROTTLED_MUCH)
         snprintf(text, size, "; a higher limit would help");
+    else if (user_has_all(in, known(in->decode_limit)))
+        snprintf(text, size, "; more threads for its user would help");
     else
         say_more_workers(in, demand, text, size);
 }

@@ -26,10 +26,13 @@ struct verdict_input {
     double decode_per_worker;
     double
         others_grow; /* workers that others would take of those added until this one has enough */
+    double share;    /* of the workers, by weight; 0 = not known */
+    uint32_t user_threads; /* workers that its user may have; 0 = all */
     uint32_t workers;
     uint32_t cpus;          /* that the daemon may use; 0 = not known */
     double throttled_share; /* a cgroup's CPU limit kept the daemon from running, 0..1 */
     double read_bytes_per_s;
+    double share_wait_share; /* reads waited while other users had their share, 0..1 */
     bool packed;             /* read from shards */
     double copy_limit;       /* batches completed and handed over, at its busy share */
     double slots_held_share; /* the reader waited because the trainer had all slots, 0..1 */

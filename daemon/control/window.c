@@ -166,6 +166,7 @@ static void rate_stages(const struct feed_work *from, const struct feed_work *to
     double decode = GROWN(decode_ns) - augment;
     uint64_t all_decode = to->decode_ns - to->augment_ns;
     out->slot_wait_share = share(GROWN(slot_wait_ns), window);
+    out->share_wait_share = share(GROWN(share_wait_ns), window);
     out->dry_share = share(GROWN(dry_ns), window);
     out->decode_busy = decode > 0 ? decode / window : 0;
     out->augment_busy = augment / window;

@@ -37,6 +37,7 @@ struct window_rates {
     double samples_per_s, batches_per_s, bytes_per_s;
     double wait_share, hold_share, ready_share; /* 0..1 of the window, and what follows */
     double slot_wait_share;                     /* the reader waited for a slot */
+    double share_wait_share;                    /* reads waited for their turn at the storage */
     double dry_share;                           /* no row was there to be decoded */
     double compute_limit;                       /* samples/s if it never waited; 0 = not known */
     double read_limit, read_busy, read_bytes_per_s;

@@ -11,13 +11,17 @@
 
 #define LATE_MAX (100 * CLOCK_MS)
 
+static struct delay_storage storage_of_all;
+
 static void set(struct delay *delay, const char *word)
 {
     uint64_t value;
     if (sscanf(word, "read:%" SCNu64, &value) == 1)
         delay->read_ms = value;
     else if (sscanf(word, "read_rate:%" SCNu64, &value) == 1)
-        delay->read_rate = value;
+        delay->read_rate = value, delay->storage = &delay->state->storage;
+    else if (sscanf(word, "storage_rate:%" SCNu64, &value) == 1)
+        delay->read_rate = value, delay->storage = &storage_of_all;
     else if (sscanf(word, "decode:%" SCNu64, &value) == 1)
         delay->decode_us = value;
     else
@@ -29,11 +33,11 @@ struct delay delay_from_environment(void)
     struct delay delay = {0};
     const char *text = getenv("DATALOADD_TEST_DELAY");
     char words[200], *rest;
+    if (text)
+        delay.state = mem_new(sizeof *delay.state);
     snprintf(words, sizeof words, "%s", text ? text : "");
     for (char *word = strtok_r(words, ";", &rest); word; word = strtok_r(NULL, ";", &rest))
         set(&delay, word);
-    if (delay.read_rate || delay.decode_us)
-        delay.state = mem_new(sizeof *delay.state);
     return delay;
 }
 
@@ -80,14 +84,14 @@ static void sleep_random(const struct delay *delay, uint64_t what)
 }
 
 /* One read after the other, as they come. */
-static void queue_up(struct delay_state *state, uint64_t ns)
+static void queue_up(struct delay_storage *storage, uint64_t ns)
 {
-    uint64_t begin = clock_ns() - smaller(atomic_exchange(&state->late, 0), ns);
-    uint64_t busy = atomic_load(&state->busy_until), end;
+    uint64_t begin = clock_ns() - smaller(atomic_exchange(&storage->late, 0), ns);
+    uint64_t busy = atomic_load(&storage->busy_until), end;
     do {
         end = (busy > begin ? busy : begin) + ns;
-    } while (!atomic_compare_exchange_weak(&state->busy_until, &busy, end));
-    atomic_store(&state->late, sleep_until(end));
+    } while (!atomic_compare_exchange_weak(&storage->busy_until, &busy, end));
+    atomic_store(&storage->late, sleep_until(end));
 }
 
 void delay_read(const struct delay *delay, uint64_t what, uint64_t bytes)
@@ -95,7 +99,7 @@ void delay_read(const struct delay *delay, uint64_t what, uint64_t bytes)
     if (delay->read_ms)
         sleep_us(delay->read_ms * 1000);
     if (delay->read_rate)
-        queue_up(delay->state, bytes * CLOCK_SECOND / delay->read_rate);
+        queue_up(delay->storage, bytes * CLOCK_SECOND / delay->read_rate);
     sleep_random(delay, ~what);
 }
 

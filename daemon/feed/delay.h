@@ -2,6 +2,7 @@
  * "SEED:MAX_US" (random sleeps in both), or some of these with ";" between:
  *   read:MS              each read of storage takes so much longer
  *   read_rate:BYTES      storage gives each feed so many a second, in all its reads together
+ *   storage_rate:BYTES   the same, all feeds together
  *   decode:US            each row takes a worker just so long, if it does not take longer anyway
  * Never set in service. */
 #ifndef DELAY_H
@@ -10,10 +11,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct delay_state {             /* of a feed */
-    _Atomic uint64_t busy_until; /* storage, of which read_rate is */
-    _Atomic uint64_t late;       /* by which the last reader woke up after that */
-    _Atomic uint64_t owed;       /* to rows that took too long */
+struct delay_storage {
+    _Atomic uint64_t busy_until;
+    _Atomic uint64_t late; /* by which the last reader woke up after that */
+};
+
+struct delay_state { /* of a feed */
+    struct delay_storage storage;
+    _Atomic uint64_t owed; /* to rows that took too long */
 };
 
 struct delay {
@@ -21,8 +26,9 @@ struct delay {
     uint64_t max_us; /* 0 = none, and so on */
     uint64_t read_ms;
     uint64_t read_rate;
+    struct delay_storage *storage; /* with read_rate: its own, or that of all */
     uint64_t decode_us;
-    struct delay_state *state; /* with read_rate or decode */
+    struct delay_state *state;
 };
 
 struct delay delay_from_environment(void);

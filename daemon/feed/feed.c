@@ -160,6 +160,8 @@ static int make_parts(struct feed *feed, struct error *err)
                                    .failed = feed_fail,
                                    .context = feed};
     int code = reader_new(&reader, &feed->reader, err);
+    if (code == 0)
+        feed_set_terms(feed, &params->terms);
     if (code == 0 && feed->arena && params->reader)
         arena_prefer(feed->arena, cpus_node(params->reader));
     if (code == 0)
@@ -300,6 +302,8 @@ void feed_shed(struct feed *feed)
 void feed_set_terms(struct feed *feed, const struct share_terms *terms)
 {
     feed->params.terms = *terms;
+    workers_queue_set_terms(feed->queue, terms);
+    reader_set_terms(feed->reader, terms);
 }
 
 void feed_get_arena(const struct feed *feed, uint32_t port, struct feed_arena *out)

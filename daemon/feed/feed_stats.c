@@ -53,6 +53,7 @@ void feed_work_add(struct feed_work *sum, const struct feed_work *more)
     sum->dry_ns += more->dry_ns;
     sum->copy_ns += more->copy_ns;
     sum->slot_wait_ns += more->slot_wait_ns;
+    sum->share_wait_ns += more->share_wait_ns;
 }
 
 static uint64_t dry(const struct tally *tally, uint64_t now)
@@ -90,6 +91,7 @@ static struct feed_work work_of(const struct tally *tally, uint64_t now,
         .finish_ns = tally_get(&tally->finish_ns),
         .dry_ns = dry(tally, now),
         .slot_wait_ns = phases[FEED_WAITS_SLOT],
+        .share_wait_ns = storage_waited(&tally->share, now),
     };
 }
 
@@ -126,6 +128,8 @@ static void set_counts(const struct feed *feed, struct feed_stats *out)
     out->shuffle_bytes = ration_used(feed->ration);
     out->arena_bytes = feed->params.slots * feed->recipe.layout.wire.slot_bytes;
     out->bytes_queued = tally_get(&tally->bytes_queued);
+    out->share_waiting = atomic_load(&tally->share.waiting);
+    out->share_others = atomic_load(&tally->share.others);
     out->rows_queued = tally_get(&tally->rows_queued);
 }
 

@@ -36,6 +36,7 @@ struct feed_work {
     uint64_t dry_ns;                /* no row was there to be decoded */
     uint64_t copy_ns;               /* copies to a GPU were under way */
     uint64_t slot_wait_ns;          /* the reader waited for a FREE slot */
+    uint64_t share_wait_ns; /* reads waited for their turn: others had their share of the storage */
 };
 
 struct feed_stats {
@@ -47,7 +48,9 @@ struct feed_stats {
     uint64_t shuffle_held, shuffle_target;
     uint64_t shuffle_bytes;
     uint64_t arena_bytes;
-    uint64_t bytes_queued;        /* asked of storage */
+    uint64_t bytes_queued; /* asked of storage */
+    /* Reads that wait for their turn; users who read there too. */
+    uint32_t share_waiting, share_others;
     uint64_t rows_queued;         /* encoded rows waiting for a worker */
     uint32_t copies, copies_room; /* batches on their way to a GPU; 0 = it has none */
     enum feed_wait wait;

@@ -26,10 +26,18 @@ struct want {
     uint32_t part;
 };
 
+/* A storage that it has met, and its share of that. */
+struct device {
+    struct device *next;
+    dev_t number;
+    struct storage_member member;
+};
+
 /* Neighbours of one shard, which are read in one go. */
 struct piece {
     struct shard *shard;
-    size_t begin, end; /* of the wants */
+    struct storage_member *member; /* NULL: storage is quick, and nobody waits for a turn */
+    size_t begin, end;             /* of the wants */
 };
 
 /* Reads of what the page cache has are done here, one after the other: nothing is faster. Where a
@@ -46,9 +54,11 @@ struct fetch {
     struct piece *pieces;      /* room for as many */
     size_t npieces;
     struct crew *crew;
-    unsigned slow;         /* pieces up to QUICK_PIECES; 0 = storage is quick */
-    bool lacked;           /* descriptors: it has been said */
-    _Atomic bool waited;   /* a read did, in this run */
+    unsigned slow;       /* pieces up to QUICK_PIECES; 0 = storage is quick */
+    bool lacked;         /* descriptors: it has been said */
+    _Atomic bool waited; /* a read did, in this run */
+    struct share_terms terms;
+    struct device *devices;
     uint32_t *closed;      /* shards to be opened; room for handles_room */
     struct shard **opened; /* of these */
 };
@@ -72,6 +82,12 @@ void fetch_free(struct fetch *fetch)
     if (!fetch)
         return;
     crew_free(fetch->crew);
+    while (fetch->devices) {
+        struct device *device = fetch->devices;
+        fetch->devices = device->next;
+        storage_leave(&device->member);
+        free(device);
+    }
     handles_free(fetch->handles);
     free(fetch->wants);
     free(fetch->reads);
@@ -79,6 +95,28 @@ void fetch_free(struct fetch *fetch)
     free(fetch->closed);
     free(fetch->opened);
     free(fetch);
+}
+
+void fetch_set_terms(struct fetch *fetch, const struct share_terms *terms)
+{
+    fetch->terms = *terms;
+    for (struct device *device = fetch->devices; device; device = device->next)
+        storage_set_terms(&device->member, terms);
+}
+
+static struct storage_member *member_of(struct fetch *fetch, const struct shard *shard)
+{
+    dev_t number = shard_device(shard);
+    struct device *device = fetch->devices;
+    while (device && device->number != number)
+        device = device->next;
+    if (!device) {
+        device = mem_new(sizeof *device);
+        *device = (struct device){.next = fetch->devices, .number = number};
+        storage_join(number, &fetch->terms, &fetch->recipe->tally->share, &device->member);
+        fetch->devices = device;
+    }
+    return &device->member;
 }
 
 static void add_want(struct fetch *fetch, struct want want)
@@ -190,12 +228,8 @@ static uint64_t asked(const struct fetch *fetch, size_t begin, size_t end)
     return bytes;
 }
 
-static void read_piece(void *context, size_t number)
+static void read_now(struct fetch *fetch, const struct piece *piece)
 {
-    struct fetch *fetch = context;
-    const struct piece *piece = &fetch->pieces[number];
-    if (atomic_load(fetch->interrupted))
-        return;
     const struct recipe *recipe = fetch->recipe;
     uint64_t before = sleeps(), begin = trace_now();
     delay_read(&recipe->delay, fetch->wants[piece->begin].sample->id,
@@ -216,6 +250,22 @@ static void read_piece(void *context, size_t number)
                    dataset_shard_path(recipe->dataset, shard_of(&fetch->wants[piece->begin])), 0);
 }
 
+static void read_piece(void *context, size_t number)
+{
+    struct fetch *fetch = context;
+    const struct piece *piece = &fetch->pieces[number];
+    struct storage_turn turn;
+    if (atomic_load(fetch->interrupted))
+        return;
+    if (!piece->member) {
+        read_now(fetch, piece);
+    } else if (storage_begin(&turn, piece->member, asked(fetch, piece->begin, piece->end),
+                             fetch->interrupted)) {
+        read_now(fetch, piece);
+        storage_end(&turn);
+    }
+}
+
 static bool are_neighbours(const struct format_read *left, const struct format_read *right)
 {
     uint64_t end = left->offset + left->size;
@@ -226,12 +276,13 @@ static bool are_neighbours(const struct format_read *left, const struct format_r
 static void cut(struct fetch *fetch, struct shard *shard, size_t begin, size_t end)
 {
     const struct format_read *reads = fetch->reads;
+    struct storage_member *member = member_of(fetch, shard);
     for (size_t next; begin < end; begin = next) {
         uint64_t bytes = reads[begin].size;
         for (next = begin + 1;
              next < end && bytes < PIECE && are_neighbours(&reads[next - 1], &reads[next]); next++)
             bytes += reads[next].size;
-        fetch->pieces[fetch->npieces++] = (struct piece){shard, begin, next};
+        fetch->pieces[fetch->npieces++] = (struct piece){shard, member, begin, next};
     }
 }
 
@@ -335,7 +386,7 @@ static bool add_group(struct fetch *fetch, size_t begin, size_t end)
     else if (fetch->slow)
         cut(fetch, shard, begin, end);
     else
-        fetch->pieces[fetch->npieces++] = (struct piece){shard, begin, end};
+        fetch->pieces[fetch->npieces++] = (struct piece){shard, NULL, begin, end};
     return true;
 }
 
@@ -474,7 +525,9 @@ void fetch_advise(struct fetch *fetch, struct plan_place first, struct plan_plac
     dataset_record(dataset, first.shard, first.record, &from);
     dataset_record(dataset, last.shard, last.record, &to);
     uint64_t end = to.parts[0].offset + to.parts[0].size;
-    if (shard && end > from.parts[0].offset)
+    /* Where reads take turns the system would read it out of turn. */
+    bool turns = shard && storage_has_others(member_of(fetch, shard));
+    if (shard && !turns && end > from.parts[0].offset)
         shard_advise(shard, from.parts[0].offset, end - from.parts[0].offset);
     end_storage(fetch);
 }

@@ -14,6 +14,8 @@ struct fetch;
 struct fetch *fetch_new(const struct recipe *recipe, struct ration *ration,
                         const _Atomic bool *interrupted);
 void fetch_free(struct fetch *fetch);
+/* What share of storage it has; without this it is of the user and job 0. */
+void fetch_set_terms(struct fetch *fetch, const struct share_terms *terms);
 
 /* The sample of a place, to be filled by fetch_run; NULL: no memory now. */
 struct sample *fetch_add(struct fetch *fetch, struct plan_place place, enum ration_use use);

@@ -30,6 +30,8 @@ struct reader {
     pthread_cond_t news;
     bool started, seeks, stops; /* under the mutex */
     uint64_t seek_epoch;        /* under the mutex */
+    struct share_terms terms;   /* under the mutex: */
+    bool has_terms;             /* that are new */
     _Atomic bool interrupted;   /* seeks or stops: the belt is void already */
     /* Reader thread only. */
     struct feed_place place; /* of the batch to gather */
@@ -128,6 +130,9 @@ static bool take_news(struct reader *reader)
         interrupt(reader, false);
     }
     reader->round = belt_round(reader->params.belt);
+    if (reader->has_terms)
+        fetch_set_terms(reader->fetch, &reader->terms);
+    reader->has_terms = false;
     pthread_mutex_unlock(&reader->mutex);
     if (seeks)
         forget(reader);
@@ -476,6 +481,14 @@ uint64_t reader_cpu_ns(const struct reader *reader, bool *fills)
     uint64_t ended_ns = tally_get(&tally->reader_ns);
     *fills = reader->fills;
     return (ended_ns ? ended_ns : ns) + tally_get(&tally->crew_ns);
+}
+
+void reader_set_terms(struct reader *reader, const struct share_terms *terms)
+{
+    pthread_mutex_lock(&reader->mutex);
+    reader->terms = *terms;
+    reader->has_terms = true;
+    pthread_mutex_unlock(&reader->mutex);
 }
 
 uint32_t reader_seek(struct reader *reader, uint64_t epoch)

@@ -36,6 +36,8 @@ void reader_start(struct reader *reader);
 /* CPU time that it has taken, its crew's included. fills: it fills rows by itself. Before
  * reader_free; any thread. */
 uint64_t reader_cpu_ns(const struct reader *reader, bool *fills);
+/* Loop thread, or whoever has made it: from the next batch on. */
+void reader_set_terms(struct reader *reader, const struct share_terms *terms);
 /* Loop thread: all that is on the belt is void, and the first step of this epoch comes next.
  * Returns the number of batches made void. */
 uint32_t reader_seek(struct reader *reader, uint64_t epoch);

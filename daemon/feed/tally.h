@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "feed/feed.h"
 #include "feed/phases.h"
+#include "feed/storage.h"
 
 struct tally {
     _Atomic uint64_t samples, batches, bytes;
@@ -21,7 +22,8 @@ struct tally {
     _Atomic uint64_t crew_ns, reader_ns; /* CPU time; the latter once the reader has ended */
     struct phases reader;                /* enum feed_wait: what it is at */
     const char *feed;                    /* its name, for recordings */
-    struct {                             /* struct feed_reads */
+    struct storage_waits share;
+    struct { /* struct feed_reads */
         _Atomic uint64_t at, count, samples, bytes, busy_ns;
     } reads;
 };

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "base/thread.h"
+#include "feed/share_tree.h"
 
 /* Rows that a thread takes at once: about so much work by the time of the last ones, so that taking
  * them costs next to nothing, and so little that whoever starves meanwhile does not notice: waking
@@ -20,8 +21,9 @@
 #define TASK_NS (50 * CLOCK_US)
 #define TASK_ROWS 256
 
-/* Time that a queue may have saved up over the one that was served most: what was not asked for in
- * the past gives no right to all of the threads now. */
+/* Time that one may have had less than the others and still get: what was not asked for in the past
+ * gives no right to all of the threads now. And by which one may have had more, and still get while
+ * others want some. */
 #define CREDIT (50 * CLOCK_MS)
 
 #define FEW 8 /* threads whose files in /proc are read */
@@ -38,12 +40,11 @@ struct workers_queue {
     void *context;
     bool low_priority;
     /* Under the pool's mutex. */
-    struct workers_queue *next;
+    struct workers_queue *next, *next_due;
     struct ring rows;
-    struct ring large; /* rows that wait for the common part of the decode memory */
-    uint64_t spent_ns; /* time of workers, rows now running at a guess */
-    uint64_t row_ns;   /* that guess: what the last ones took; 0 = none yet */
-    uint32_t running;  /* rows now on threads */
+    struct ring large;  /* rows that wait for the common part of the decode memory */
+    struct share share; /* of the time of workers, tasks now running at a guess */
+    uint64_t row_ns;    /* that guess: what the last ones took; 0 = none yet */
 };
 
 struct worker {
@@ -73,8 +74,8 @@ struct workers {
     pthread_cond_t done; /* the last running row of a queue has ended */
     pthread_cond_t turn; /* a parked thread may have become active, or stop */
     struct workers_queue *queues;
-    unsigned idle;          /* threads that wait for rows */
-    uint64_t most_spent_ns; /* of all queues ever */
+    struct share_tree shares; /* parts that run are tasks */
+    unsigned idle;            /* threads that wait for rows */
     bool stop;
     struct budget *budget;
     uint64_t decode_bytes;
@@ -125,36 +126,55 @@ static void *ring_pop(struct ring *ring)
     return item;
 }
 
-/* Whether a is to be served before b; the numbers ahead are asked once a pick. */
-static bool before(const struct workers_queue *a, uint32_t a_ahead, const struct workers_queue *b,
-                   uint32_t b_ahead)
-{
-    if (a->low_priority != b->low_priority)
-        return b->low_priority;
-    if (a_ahead != b_ahead)
-        return a_ahead < b_ahead;
-    return a->spent_ns < b->spent_ns;
-}
-
 static bool large_is_due(const struct workers_queue *queue)
 {
     return queue->large.count > 0 && !queue->workers->common_lent;
 }
 
-static struct workers_queue *pick(struct workers *workers)
+static bool is_due(const struct workers_queue *queue, bool low_priority)
+{
+    return queue->low_priority == low_priority && (queue->rows.count > 0 || large_is_due(queue)) &&
+           share_room(&queue->share) > 0;
+}
+
+static struct workers_queue *list_due(struct workers *workers, bool low_priority)
+{
+    struct workers_queue *due = NULL;
+    share_look(&workers->shares);
+    for (struct workers_queue *queue = workers->queues; queue; queue = queue->next) {
+        if (!is_due(queue, low_priority))
+            continue;
+        share_wants(&workers->shares, &queue->share);
+        queue->next_due = due;
+        due = queue;
+    }
+    return due;
+}
+
+/* Of those that have had no more than their share the one that will starve first; the numbers ahead
+ * are asked once a pick. */
+static struct workers_queue *pick_of(struct workers *workers, bool low_priority)
 {
     struct workers_queue *best = NULL;
     uint32_t best_ahead = 0;
-    for (struct workers_queue *queue = workers->queues; queue; queue = queue->next) {
-        if (queue->rows.count == 0 && !large_is_due(queue))
+    for (struct workers_queue *queue = list_due(workers, low_priority); queue;
+         queue = queue->next_due) {
+        if (!share_is_fair(&queue->share))
             continue;
         uint32_t ahead = queue->work->ahead(queue->context);
-        if (!best || before(queue, ahead, best, best_ahead)) {
-            best = queue;
-            best_ahead = ahead;
-        }
+        if (best && (ahead > best_ahead ||
+                     (ahead == best_ahead && !share_before(&queue->share, &best->share))))
+            continue;
+        best = queue;
+        best_ahead = ahead;
     }
     return best;
+}
+
+static struct workers_queue *pick(struct workers *workers)
+{
+    struct workers_queue *queue = pick_of(workers, false);
+    return queue ? queue : pick_of(workers, true);
 }
 
 static uint32_t task_rows(const struct workers_queue *queue)
@@ -168,6 +188,8 @@ static uint32_t task_rows(const struct workers_queue *queue)
 static unsigned wanted(const struct workers *workers, const struct workers_queue *queue)
 {
     size_t tasks = (queue->rows.count + task_rows(queue) - 1) / task_rows(queue);
+    size_t room = share_room(&queue->share);
+    tasks = tasks < room ? tasks : room;
     return tasks < workers->idle ? (unsigned)tasks : workers->idle;
 }
 
@@ -175,15 +197,6 @@ static void wake(struct workers *workers, unsigned threads)
 {
     for (; threads > 0; threads--)
         pthread_cond_signal(&workers->work);
-}
-
-static void charge(struct workers *workers, struct workers_queue *queue, uint64_t guess)
-{
-    if (queue->spent_ns + CREDIT < workers->most_spent_ns)
-        queue->spent_ns = workers->most_spent_ns - CREDIT;
-    queue->spent_ns += guess;
-    if (queue->spent_ns > workers->most_spent_ns)
-        workers->most_spent_ns = queue->spent_ns;
 }
 
 static void take_rows(struct task *task, struct workers_queue *queue)
@@ -208,8 +221,7 @@ static void begin_task(struct worker *worker, struct task *task, struct workers_
         take_rows(task, queue);
     }
     task->guess = queue->row_ns * task->count;
-    charge(queue->workers, queue, task->guess);
-    queue->running++;
+    share_begin(&queue->share, (double)task->guess);
 }
 
 /* Rows that take longer than was guessed are left to whoever is free. */
@@ -246,14 +258,14 @@ static unsigned end_task(struct worker *worker, struct task *task)
 {
     struct workers *workers = worker->workers;
     struct workers_queue *queue = task->queue;
-    queue->spent_ns = queue->spent_ns - task->guess + task->took;
+    share_end(&queue->share, (double)task->took - (double)task->guess);
     if (task->done)
         queue->row_ns = (queue->row_ns + task->took / task->done) / 2 + 1;
     if (worker->borrower)
         worker->borrower = workers->common_lent = false;
     if (task->done < task->count)
         leave_rows(queue, task);
-    if (--queue->running == 0)
+    if (queue->share.running == 0)
         pthread_cond_broadcast(&workers->done);
     return task->done < task->count ? wanted(workers, queue) : 0;
 }
@@ -287,7 +299,7 @@ static void work_on(struct worker *worker, struct decoder *decoder)
         needed = end_task(worker, &task);
     }
     pthread_mutex_unlock(&workers->mutex);
-    wake(workers, needed);
+    wake(workers, needed + 1); /* for rows that this one, of all its user may have, kept back */
 }
 
 /* Under the mutex: no decoder has a larger share than it may have now. */
@@ -404,6 +416,7 @@ struct workers *workers_new_room(unsigned threads, unsigned most, const struct c
     workers->budget = budget;
     workers->decode_bytes = bytes;
     workers->most = most;
+    share_tree_init(&workers->shares, (double)CREDIT);
     for (unsigned i = 0; i < most; i++) {
         struct worker *worker = &workers->workers[i];
         worker->workers = workers;
@@ -511,10 +524,21 @@ struct workers_queue *workers_queue_new(struct workers *workers, const struct wo
     *queue = (struct workers_queue){
         .workers = workers, .work = work, .context = context, .low_priority = low_priority};
     pthread_mutex_lock(&workers->mutex);
+    share_join(&workers->shares, &queue->share, &(struct share_terms){0});
     queue->next = workers->queues;
     workers->queues = queue;
     pthread_mutex_unlock(&workers->mutex);
     return queue;
+}
+
+/* More threads may be for it now. */
+void workers_queue_set_terms(struct workers_queue *queue, const struct share_terms *terms)
+{
+    struct workers *workers = queue->workers;
+    pthread_mutex_lock(&workers->mutex);
+    share_set_terms(&workers->shares, &queue->share, terms);
+    pthread_cond_broadcast(&workers->work);
+    pthread_mutex_unlock(&workers->mutex);
 }
 
 void workers_queue_free(struct workers_queue *queue)
@@ -527,8 +551,9 @@ void workers_queue_free(struct workers_queue *queue)
     while (*at != queue)
         at = &(*at)->next;
     *at = queue->next;
-    while (queue->running > 0)
+    while (queue->share.running > 0)
         pthread_cond_wait(&workers->done, &workers->mutex);
+    share_leave(&workers->shares, &queue->share);
     pthread_mutex_unlock(&workers->mutex);
     /* Off the list and idle: nobody else knows it any more. */
     while (queue->rows.count > 0)

@@ -1,9 +1,11 @@
-/* The pool of decode threads, shared by all feeds. Work is one row of one batch. The next row comes
- * from the client whose trainer will starve first (fewest batches ahead; of equals the one that has
- * had the least time of the threads), probes last. A thread takes rows one at a time, or as many
- * consecutive ones as take 50 us by the time of the last ones; when they take longer it leaves
- * those not begun to others. So no batch waits for another's rows longer than for one row and 50
- * us.
+/* The pool of decode threads, shared by all feeds. Work is one row of one batch. The time of the
+ * threads is shared by weight among users, and of each user's part among his jobs; nobody waits for
+ * his share while a thread is idle, but beyond the threads that his user may have. Of those that
+ * have had no more than their share the next row comes from the client whose trainer will starve
+ * first (fewest batches ahead; of equals the one that has had the least time), probes last. A
+ * thread takes rows one at a time, or as many consecutive ones as take 50 us by the time of the
+ * last ones; when they take longer it leaves those not begun to others. So no batch waits for
+ * another's rows longer than for one row and 50 us.
  *
  * As many threads take work as are active; the others are parked, without a decoder, or were never
  * started. One that becomes surplus ends its task first. */
@@ -15,6 +17,7 @@
 
 #include "base/budget.h"
 #include "base/cpus.h"
+#include "feed/shares.h"
 #include "image/decoder.h"
 
 #define WORKERS_MAX 1024 /* of one pool */
@@ -65,6 +68,8 @@ uint64_t workers_stuck_ns(const struct workers *workers);
 
 struct workers_queue *workers_queue_new(struct workers *workers, const struct workers_work *work,
                                         void *context, bool low_priority);
+/* What share it has; without this all are of one job. Any thread. */
+void workers_queue_set_terms(struct workers_queue *queue, const struct share_terms *terms);
 /* Returns when no row of this queue is running; then drops those not begun, on the calling thread.
  * Not from run() or done(). */
 void workers_queue_free(struct workers_queue *queue);

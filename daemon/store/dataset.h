@@ -4,8 +4,8 @@
 #define DATASET_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/bad.h"
 #include "base/error.h"
@@ -61,7 +61,6 @@ bool dataset_current(const struct dataset *dataset);
 uint64_t dataset_records(const struct dataset *dataset);        /* N: those that enter the plan */
 uint64_t dataset_bytes(const struct dataset *dataset);          /* of these */
 const char *dataset_fingerprint(const struct dataset *dataset); /* 32 hex digits */
-
 uint32_t dataset_shards(const struct dataset *dataset);
 const char *dataset_shard_path(const struct dataset *dataset, uint32_t shard);
 uint64_t dataset_shard_records(const struct dataset *dataset, uint32_t shard); /* of the plan */
@@ -111,6 +110,7 @@ struct shard;
 int shard_open(const struct dataset *dataset, uint32_t shard, struct shard **out,
                struct error *err);
 void shard_close(struct shard *shard);
+dev_t shard_device(const struct shard *shard); /* on which it lies */
 void shard_read(struct shard *shard, struct format_read *reads, size_t count);
 /* The marks kept at a place, zeros where there are none. */
 void shard_read_marks(const struct shard *shard, const struct marks_place *place, void *dst);

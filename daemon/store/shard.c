@@ -12,6 +12,7 @@ struct shard {
     int fd;
     struct dataset *dataset; /* the opener's reference */
     uint32_t number;
+    dev_t device;
     int marks; /* descriptor; negative: there are none */
 };
 
@@ -56,9 +57,14 @@ int shard_open(const struct dataset *dataset, uint32_t number, struct shard **ou
                          "job takes the new state",
                          from->path);
     }
+    struct stat stat = {0};
+    fstat(fd, &stat);
     *out = mem_new(sizeof **out);
-    **out = (struct shard){
-        .fd = fd, .dataset = (struct dataset *)dataset, .number = number, .marks = -ENOENT};
+    **out = (struct shard){.fd = fd,
+                           .dataset = (struct dataset *)dataset,
+                           .number = number,
+                           .device = stat.st_dev,
+                           .marks = -ENOENT};
     if (dataset->marks)
         (*out)->marks = index_cache_open_marks(dataset->marks, dataset->space, &from->stamp, false);
     return 0;
@@ -84,6 +90,11 @@ static void set_outdated(struct dataset *dataset, const struct index_stamp *stam
         return;
     index_cache_forget(cache, dataset->space, stamp);
     index_cache_close(cache);
+}
+
+dev_t shard_device(const struct shard *shard)
+{
+    return shard->device;
 }
 
 void shard_read(struct shard *shard, struct format_read *reads, size_t count)

@@ -1,11 +1,16 @@
 /* What the pool of decode threads costs, and what goes through it.
  *
  *   bench_pool rows WORK_NS THREADS...
+ *   bench_pool queues QUEUES...
  *   bench_pool feed FIELD THREADS SECONDS SHARD.tar...
  *   bench_pool memory THREADS FILE.jpg...
  *
  * rows: rows that only take WORK_NS of processor time each. For each number of threads: processor
  * ns a row beside that, rows/s, waits (voluntary context switches) in 1000 rows.
+ *
+ * queues: rows in which nothing is done, of so many queues of 8 users. For each number of queues,
+ * on 2 threads: processor ns a row, and the most that a task of 256 of them costs beside one of a
+ * single queue.
  *
  * feed: a whole feed, and a trainer that gives each batch back at once. FIELD: jpg (train 224), or
  * a part's suffix, taken as bytes; THREADS such as 2p: pinned. Rows/s, processor us a row of all
@@ -142,6 +147,40 @@ static void bench_rows(unsigned threads)
     workers_queue_free(queue);
     workers_free(workers);
     budget_free(budget);
+}
+
+enum { USERS = 8, TASK_ROWS = 256 };
+
+static double ns_a_row(unsigned nqueues)
+{
+    struct budget *budget = budget_new(64ULL << 20, 0);
+    struct workers *workers = workers_new(2, NULL, budget);
+    cleanup_free struct workers_queue **queues = mem_array(nqueues, sizeof *queues);
+    uint32_t each = 4 * ROWS / nqueues;
+    cleanup_free void **items = mem_array(each, sizeof *items);
+    for (unsigned i = 0; i < nqueues; i++) {
+        const struct share_terms terms = {.uid = i % USERS, .job = i};
+        queues[i] = workers_queue_new(workers, &empty_work, NULL, false);
+        workers_queue_set_terms(queues[i], &terms);
+    }
+    uint64_t before = rows_done(), cpu = cpu_ns();
+    for (unsigned i = 0; i < nqueues; i++)
+        workers_push(queues[i], items, each);
+    while (rows_done() < before + (uint64_t)each * nqueues)
+        usleep(1000);
+    double ns = (double)(cpu_ns() - cpu) / each / nqueues;
+    for (unsigned i = 0; i < nqueues; i++)
+        workers_queue_free(queues[i]);
+    workers_free(workers);
+    budget_free(budget);
+    return ns;
+}
+
+static void bench_queues(unsigned nqueues)
+{
+    double one = ns_a_row(1), many = ns_a_row(nqueues);
+    printf("%4u queues: %5.1f ns a row, of one queue %5.1f: %6.0f ns a task more\n", nqueues, many,
+           one, (many - one) * TASK_ROWS);
 }
 
 /* ------- a whole feed ------- */
@@ -421,6 +460,10 @@ int main(int argc, char **argv)
             bench_rows((unsigned)atoi(argv[i]));
         return 0;
     }
+    for (int i = 2; i < argc && strcmp(argv[1], "queues") == 0; i++)
+        bench_queues((unsigned)atoi(argv[i]));
+    if (argc > 2 && strcmp(argv[1], "queues") == 0)
+        return 0;
     if (argc > 5 && strcmp(argv[1], "feed") == 0)
         return bench_feed(argv[2], argv[3], atof(argv[4]), argv + 5);
     if (argc > 3 && strcmp(argv[1], "memory") == 0) {

@@ -38,7 +38,8 @@ hung() {
     kill -STOP "$(pid)"
     as alice dataloadctl status >/tmp/hung 2>&1 || true
     kill -CONT "$(pid)"
-    grep -q 'does not answer' /tmp/hung && grep -q 'sample' /tmp/hung || { cat /tmp/hung; fail "nothing is seen of a daemon that hangs"; }
+    grep -q 'does not answer' /tmp/hung || { cat /tmp/hung; fail "a daemon that hangs is not called so"; }
+    grep -q sample /tmp/hung || { cat /tmp/hung; fail "no client is seen of a daemon that hangs"; }
     echo "hung: $(head -n 1 /tmp/hung)"
 }
 

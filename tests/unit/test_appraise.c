@@ -58,7 +58,6 @@ static void setup(void)
                              .count = CLIENTS,
                              .workers = 2,
                              .cpus = 4,
-                             .streams = CLIENTS,
                              .busy = 2.2,
                              .busy_first = 2.2};
 }
@@ -143,7 +142,7 @@ START_TEST(workers_of_other_feeds_are_not_counted)
     views[1].rates.decode_busy = 0.5;
     views[1].rates.finish_busy = views[0].rates.finish_busy = 0;
     census.busy = census.busy_first = 3.5;
-    census.streams = 4;
+    views[0].share = views[1].share = 0.25;
     ck_assert(appraise_feed(&census, 0, &input));
     ck_assert_double_eq_tol(input.decode_limit, 420 * 2, 1e-9); /* their 1.5 and the idle 0.5 */
 }

@@ -362,6 +362,8 @@ static const char *const client_keys[] = {
     "bytes",
     "read_bytes",
     "number",
+    "share_wait_s",
+    "share",
 };
 static const char *const feed_keys[] = {
     "name",

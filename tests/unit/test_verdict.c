@@ -94,6 +94,26 @@ START_TEST(shared_workers_are_said)
 }
 END_TEST
 
+START_TEST(what_others_have_is_said)
+{
+    struct verdict_input input = decode_bound;
+    input.samples_per_s = input.decode_limit = 210;
+    input.demand = 840;
+    input.share = 0.25;
+    ck_stage(input, VERDICT_DECODE,
+             "decode limits: 210/s of 2 workers x 420/s are its share, 25 %, the trainer "
+             "could take 840/s; 4 workers would do, more buy nothing");
+    input.samples_per_s = input.decode_limit = 420;
+    ck_stage(input, VERDICT_DECODE,
+             "decode limits: 420/s of 2 workers x 420/s are left to it, the trainer could take "
+             "840/s; 3 workers would do, more buy nothing");
+    input.user_threads = 1;
+    ck_stage(input, VERDICT_DECODE,
+             "decode limits: 420/s of 2 workers x 420/s are all that its user may have, the "
+             "trainer could take 840/s; more threads for its user would help");
+}
+END_TEST
+
 START_TEST(storage_is_named)
 {
     struct verdict_input input = decode_bound;
@@ -108,6 +128,11 @@ START_TEST(storage_is_named)
     ck_stage(input, VERDICT_STORAGE,
              "storage limits: 210 MB/s read, 850/s, the trainer could take 1,200/s; a local copy "
              "would help");
+    input.share_wait_share = 0.4;
+    ck_stage(input, VERDICT_STORAGE,
+             "storage limits: 210 MB/s read, its share beside other users, 850/s, the trainer "
+             "could take 1,200/s; a local copy would help");
+    input.share_wait_share = 0.05;
     input.samples_per_s = 600;
     ck_stage(input, VERDICT_STORAGE,
              "storage limits: 210 MB/s read, 850/s, of which 600/s come through, the trainer could "
@@ -360,6 +385,7 @@ int main(void)
     tcase_add_test(tcase, workers_are_not_promised_beyond_cpus);
     tcase_add_test(tcase, a_throttled_daemon_says_so);
     tcase_add_test(tcase, shared_workers_are_said);
+    tcase_add_test(tcase, what_others_have_is_said);
     tcase_add_test(tcase, storage_is_named);
     tcase_add_test(tcase, copy_is_named);
     tcase_add_test(tcase, trainer_is_named);

@@ -13,7 +13,7 @@ __all__ = ["Feed", "configuration", "gift"]
 
 # Of a feed; daemon/config_feed.c has the table that counts.
 KEYS = ("name", "source", "folder", "fields", "transform", "shuffle", "tail", "mean", "std", "lag", "lag_bound", "output", "batch", "lanes",
-        "seed", "slots", "exif", "decoder", "pixels", "bad_samples", "bad_limit", "share", "handoff", "pin", "allow", "exclude")
+        "seed", "slots", "exif", "decoder", "pixels", "bad_samples", "bad_limit", "share", "handoff", "pin", "allow", "exclude", "weight")
 _OWN = ("shards", "image", "label")
 _IMAGE, _LABEL, _NAMELESS = ("jpg", "jpeg"), "cls", "feed"
 
