@@ -154,9 +154,19 @@ static void enter(struct badlist *list, uint32_t number)
     list->table[at] = number + 1;
 }
 
+static bool has_any(const struct badlist *list, const char *feed)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!strcmp(list->entries[i].feed, feed))
+            return true;
+    return false;
+}
+
 void badlist_forget(struct badlist *list, const char *feed)
 {
     uint32_t count = 0;
+    if (!has_any(list, feed))
+        return;
     memset(list->table, 0, ((size_t)list->mask + 1) * sizeof *list->table);
     for (uint32_t i = 0; i < list->count; i++) {
         struct badlist_entry *entry = &list->entries[i];
