@@ -119,6 +119,7 @@ static void on_tick(uv_timer_t *timer)
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
         next = s->next;
+        now = clock_ns(); /* what begins in this tick, by another's end, is not ahead of it */
         evict_tick(s, now);
         if (s->inquiry)
             inquiry_tick(s->inquiry);
