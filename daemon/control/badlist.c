@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/plural.h"
 #include "proto/frames.h"
+#include "proto/limits.h"
 
 #define HEADER "dataloadd bad samples 1\n"
 #define FILE_MAX (64U << 20)
@@ -86,7 +87,7 @@ static bool same_entry(const struct badlist_entry *a, const struct badlist_entry
 
 static bool is_own(const struct badlist_entry *entry)
 {
-    return *entry->feed == '~';
+    return *entry->feed == DLP_OWN_FEED;
 }
 
 /* The entry equal to `wanted`, or a new one with its texts; NULL when the list is full. */
