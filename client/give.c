@@ -305,7 +305,7 @@ static bool take_name(struct dataload *handle, const char *name)
 
 void give_named(struct dataload *handle, const Dlp__GiveFeedReply *reply)
 {
-    bool good = reply->feed[0] == '~' && dlp_feed_name_valid(reply->feed);
+    bool good = reply->feed[0] == DLP_OWN_FEED && dlp_feed_name_valid(reply->feed);
     if (handle->giving->portion || !good)
         handle_protocol(handle, "GiveFeedReply: %s", good ? "was not asked for" : "it has no name");
     else if (!take_name(handle, reply->feed))

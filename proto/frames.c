@@ -97,8 +97,8 @@ int dlp_name_valid(const char *text)
 
 int dlp_feed_name_valid(const char *text)
 {
-    size_t digits = *text == '~' ? strspn(text + 1, "0123456789") : 0;
-    if (*text != '~')
+    size_t digits = *text == DLP_OWN_FEED ? strspn(text + 1, "0123456789") : 0;
+    if (*text != DLP_OWN_FEED)
         return dlp_name_valid(text);
     return digits && text[1 + digits] == '/' && strlen(text) <= DLP_NAME_MAX &&
            dlp_name_valid(text + 1 + digits + 1);

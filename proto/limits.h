@@ -14,6 +14,7 @@
 #define DLP_PARTS_MAX 8192U /* frames of one answer */
 
 #define DLP_NAME_MAX 128U   /* feed, job, field names: [A-Za-z0-9._:/-]{1,128} */
+#define DLP_OWN_FEED '~'    /* begins the name of a user's own feed: ~UID/NAME */
 #define DLP_TEXT_MAX 1000U  /* one-line texts */
 #define DLP_TOKEN_MAX 1024U /* resume token, with its NUL */
 #define DLP_TENSORS_MAX 64U

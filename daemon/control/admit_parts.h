@@ -40,10 +40,10 @@ struct admit {
     struct feed_place first; /* of the opener: where it begins */
     struct datasets_waiter waiter;
     uv_work_t work;
-    char user[33];            /* of the helper, and what follows */
-    struct feed *feed;        /* opened, and not the group's yet; of PORT: the group's */
-    struct admit_ports {      /* of PORT: one; of OPEN: of members that wait for the group */
-        uint32_t count, done; /* the first `done` are numbers of ports */
+    char user[ACCESS_USER_MAX]; /* of the helper, and what follows */
+    struct feed *feed;          /* opened, and not the group's yet; of PORT: the group's */
+    struct admit_ports {        /* of PORT: one; of OPEN: of members that wait for the group */
+        uint32_t count, done;   /* the first `done` are numbers of ports */
         uint8_t gpus[FERRY_PORTS_MAX][UPLOADERS_UUID];
         uint32_t ports[FERRY_PORTS_MAX];
     } ports;

@@ -38,7 +38,7 @@ static int check_user(const struct group *group, struct error *err)
     uint64_t need = group_host_bytes(group), slot = group->memory.slot_bytes;
     uint64_t most = users_limits(control, group->owner).memory;
     uint64_t used = users_memory(control, group->owner);
-    char name[USERS_NAME_MAX];
+    char name[ACCESS_USER_MAX];
     if (!most || (need <= most && used <= most - need))
         return 0;
     return error_set(err, need > most ? -E2BIG : -ENOMEM,

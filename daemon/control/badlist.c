@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/plural.h"
 #include "proto/frames.h"
+#include "proto/limits.h"
 
 #define HEADER "dataloadd bad samples 1\n"
 #define FILE_MAX (64U << 20)
@@ -86,7 +87,7 @@ static bool same_entry(const struct badlist_entry *a, const struct badlist_entry
 
 static bool is_own(const struct badlist_entry *entry)
 {
-    return *entry->feed == '~';
+    return *entry->feed == DLP_OWN_FEED;
 }
 
 /* The entry equal to `wanted`, or a new one with its texts; NULL when the list is full. */
@@ -154,9 +155,19 @@ static void enter(struct badlist *list, uint32_t number)
     list->table[at] = number + 1;
 }
 
+static bool has_any(const struct badlist *list, const char *feed)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!strcmp(list->entries[i].feed, feed))
+            return true;
+    return false;
+}
+
 void badlist_forget(struct badlist *list, const char *feed)
 {
     uint32_t count = 0;
+    if (!has_any(list, feed))
+        return;
     memset(list->table, 0, ((size_t)list->mask + 1) * sizeof *list->table);
     for (uint32_t i = 0; i < list->count; i++) {
         struct badlist_entry *entry = &list->entries[i];

@@ -76,7 +76,7 @@ static int check_user(const struct session *session, struct refusal *refusal)
     const struct control *control = session->control;
     uid_t uid = session->peer.uid;
     uint32_t most = users_limits(control, uid).clients, clients = users_clients(control, uid);
-    char name[USERS_NAME_MAX];
+    char name[ACCESS_USER_MAX];
     if (!most || clients < most)
         return 0;
     return refuse(refusal, DLP_ERROR_TOO_MANY,

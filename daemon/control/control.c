@@ -119,6 +119,7 @@ static void on_tick(uv_timer_t *timer)
     jobs_expire(control->jobs, now);
     for (struct session *s = control->sessions, *next; s; s = next) {
         next = s->next;
+        now = clock_ns(); /* what begins in this tick, by another's end, is not ahead of it */
         evict_tick(s, now);
         if (s->inquiry)
             inquiry_tick(s->inquiry);
@@ -242,7 +243,7 @@ struct control *control_new(const struct control_options *options)
 
 void control_accept(struct control *control, int fd)
 {
-    char text[ERROR_TEXT_MAX], name[USERS_NAME_MAX];
+    char text[ERROR_TEXT_MAX], name[ACCESS_USER_MAX];
     uid_t uid = conn_user(fd);
     uint32_t clients = users_limits(control, uid).clients, own = conn_count(control, uid);
     bool over = clients && own >= clients + TOOLS_OF_ONE;

@@ -276,15 +276,27 @@ static void tell_progress(struct opening *opening, uint64_t now)
     opening->told = opening->reports;
     opening->moved = news ? now : opening->moved;
     pthread_mutex_unlock(&opening->mutex);
+    if (news && opening->queued)
+        errands_go_on(&opening->errand, now);
     for (struct datasets_waiter *waiter = opening->waiters; news && waiter; waiter = waiter->next)
         waiter->progress(waiter->context, text, done, total);
+}
+
+/* Of one whose user's storage may hang; those before it count too. */
+static bool stands_still(struct opening *opening, uint64_t now)
+{
+    if (!opening->queued)
+        return false;
+    if (errands_moved(&opening->errand) > opening->moved)
+        opening->moved = errands_moved(&opening->errand);
+    return now > opening->moved && now - opening->moved > PATIENCE_S * CLOCK_SECOND;
 }
 
 static void look_after(struct opening *opening, uint64_t now)
 {
     uint32_t before = opening->queued ? errands_before(&opening->errand) : 0;
     tell_progress(opening, now);
-    if (opening->queued && now - opening->moved > PATIENCE_S * CLOCK_SECOND)
+    if (stands_still(opening, now))
         give_up(opening);
     else if (before)
         tell_queue(opening, before);

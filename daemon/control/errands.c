@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
@@ -13,6 +14,7 @@ struct errands {
     uint32_t at_once;
     struct errand *waiting, **last;
     uint32_t begun; /* and not ended */
+    uint64_t moved; /* ns */
 };
 
 struct errands *errands_new(struct mailbox *mailbox, uint32_t at_once)
@@ -60,6 +62,7 @@ static void begin_some(struct errands *errands)
     while (errands->waiting && errands->begun < errands->at_once) {
         struct errand *errand = take_first(errands);
         errands->begun++;
+        errand->begun = errands->moved = clock_ns();
         errand->mail.deliver = deliver;
         if (thread_try("errand", work, errand, &errand->thread, &errand->err))
             mailbox_post(errands->mailbox, &errand->mail);
@@ -70,6 +73,7 @@ void errands_add(struct errands *errands, struct errand *errand)
 {
     errand->errands = errands;
     errand->next = NULL;
+    errand->begun = 0;
     errand->err = (struct error){0};
     *errands->last = errand;
     errands->last = &errand->next;
@@ -79,6 +83,7 @@ void errands_add(struct errands *errands, struct errand *errand)
 void errands_end(struct errand *errand)
 {
     errand->errands->begun--;
+    errand->errands->moved = clock_ns();
     begin_some(errand->errands);
 }
 
@@ -103,4 +108,14 @@ uint32_t errands_before(const struct errand *errand)
     for (; at && at != errand; at = at->next)
         before++;
     return at ? before : 0;
+}
+
+void errands_go_on(const struct errand *errand, uint64_t now)
+{
+    errand->errands->moved = now;
+}
+
+uint64_t errands_moved(const struct errand *errand)
+{
+    return errand->begun ? errand->begun : errand->errands->moved;
 }

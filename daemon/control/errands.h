@@ -24,6 +24,7 @@ struct errand {                         /* embedded in whoever has one */
 
     struct errands *errands; /* what follows is theirs */
     struct errand *next;
+    uint64_t begun; /* ns; 0 = it waits */
     struct mail mail;
     pthread_t thread;
 };
@@ -38,5 +39,10 @@ void errands_end(struct errand *errand);
 bool errands_leave(struct errand *errand);
 /* How many were asked for before it and have not ended; 0: it has begun. */
 uint32_t errands_before(const struct errand *errand);
+/* It gives signs of life; those that wait behind it may take heart. */
+void errands_go_on(const struct errand *errand, uint64_t now);
+/* ns: when it began; or, of one that waits, when one of those before it began, ended or gave a sign
+ * of life last. */
+uint64_t errands_moved(const struct errand *errand);
 
 #endif

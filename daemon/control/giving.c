@@ -399,13 +399,22 @@ static void give_up(struct giving *giving, const char *why)
     }
 }
 
+/* Where its files wait for their turn, what is before them counts too. */
+static uint64_t silence(const struct giving *giving, uint64_t now)
+{
+    uint64_t since = giving->heard;
+    if (giving->state == GIVING_LOOKS && errands_moved(&giving->errand) > since)
+        since = errands_moved(&giving->errand);
+    return now > since ? now - since : 0; /* it may have begun in this very tick */
+}
+
 void giving_tick(struct session *session, uint64_t now)
 {
     struct giving *giving = session->giving;
     if (!giving_is_at_work(giving) || giving->cancelled)
         return;
     const struct giving *first = giving->state == GIVING_WAITS ? first_of(giving) : giving;
-    uint64_t silent = now - first->heard;
+    uint64_t silent = silence(first, now);
     if (giving->state == GIVING_TAKES && silent > GIVING_SILENCE_S * CLOCK_SECOND)
         give_up(giving, "no file has come for 30 s");
     else if (silent > GIVING_PATIENCE_S * CLOCK_SECOND)

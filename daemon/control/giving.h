@@ -8,7 +8,7 @@
 #include "control/session.h"
 
 #define GIVING_SILENCE_S 30   /* of the client: then what it gives is given up */
-#define GIVING_PATIENCE_S 120 /* with the storage of its files: the same */
+#define GIVING_PATIENCE_S 120 /* with the storage of its files, or of what is before them */
 
 struct giving;
 

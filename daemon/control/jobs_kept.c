@@ -6,8 +6,6 @@
 #include "control/ledger.h"
 #include "feed/spec.h"
 
-#define OWN_FEED '~' /* names of feeds begin with it that are there as long as a client's */
-
 void jobs_forget(struct jobs *jobs, struct job *job)
 {
     ledger_remove_job(jobs->ledger, job->kept);
@@ -16,11 +14,12 @@ void jobs_forget(struct jobs *jobs, struct job *job)
         job->ranks[i].kept = 0;
 }
 
-/* What was kept of it before, with another start, goes behind what takes its place. */
+/* What was kept of it before, with another start, goes behind what takes its place. A user's own
+ * feed is given by his clients only: without them there is none for its jobs. */
 static void keep_job(struct jobs *jobs, struct job *job)
 {
     uint32_t former = job->kept;
-    if (!jobs->ledger || job->probe || job->ended || *job->feed == OWN_FEED ||
+    if (!jobs->ledger || job->probe || job->ended || *job->feed == DLP_OWN_FEED ||
         (former && !job->moved))
         return;
     struct ledger_job entry = {.seed = job->seed,

@@ -10,8 +10,9 @@
 #include "control/group.h"
 #include "control/users.h"
 
-#define LIMIT_SHARE 2 /* of the descriptors that the process may have, for files that are given */
-#define USES 2        /* of a feed that nobody uses: ours, and the data set's */
+#define LIMIT_SHARE 2  /* of the descriptors that the process may have, for files that are given */
+#define MEMORY_SHARE 8 /* of memory, for what is known of one user's files */
+#define USES 2         /* of a feed that nobody uses: ours, and the data set's */
 
 struct own_feeds {
     struct control *control;
@@ -48,17 +49,25 @@ static struct own_user *find_user(const struct own_feeds *own, uid_t uid)
     return user;
 }
 
-struct own_user *own_feeds_user(struct own_feeds *own, uid_t uid)
+static struct own_user *add_user(struct own_feeds *own, uid_t uid)
 {
-    struct own_user *user = find_user(own, uid);
-    if (user)
-        return user;
-    user = mem_new(sizeof *user);
+    struct own_user *user = mem_new(sizeof *user);
     user->uid = uid;
     user->files = files_owner_new(uid);
     user->openings = errands_new(own->control->options.mailbox, OWN_OPENINGS_AT_ONCE);
     user->next = own->users;
     own->users = user;
+    return user;
+}
+
+/* The memory may be another by now. */
+struct own_user *own_feeds_user(struct own_feeds *own, uid_t uid)
+{
+    const struct control_options *options = &own->control->options;
+    struct own_user *user = find_user(own, uid);
+    if (!user)
+        user = add_user(own, uid);
+    files_owner_allow(user->files, budget_limit(options->budget) / MEMORY_SHARE);
     return user;
 }
 

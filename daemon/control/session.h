@@ -38,9 +38,9 @@ struct session {
     struct session_sink sink; /* send is NULL once the peer is gone */
     struct access_peer peer;
     char program[64];
-    char user[33];     /* "" until looked up */
-    const char *lease; /* lease_kind() */
-    int life;          /* pidfd of its process, borrowed; -1 = none */
+    char user[ACCESS_USER_MAX]; /* "" until looked up */
+    const char *lease;          /* lease_kind() */
+    int life;                   /* pidfd of its process, borrowed; -1 = none */
     enum session_state state;
     uint64_t heard; /* ns: its last message */
 

@@ -7,7 +7,7 @@
 
 struct user_view {
     Dlp__UserStatus status;
-    char name[USERS_NAME_MAX];
+    char name[ACCESS_USER_MAX];
 };
 
 static void fill(struct user_view *view, const struct census *census, uid_t uid)

@@ -126,14 +126,14 @@ uint64_t users_memory(const struct control *control, uid_t uid)
     return bytes;
 }
 
-char *users_name(const struct control *control, uid_t uid, char name[USERS_NAME_MAX])
+char *users_name(const struct control *control, uid_t uid, char name[ACCESS_USER_MAX])
 {
     const struct users_entry *entry = find(&control->users, uid);
-    snprintf(name, USERS_NAME_MAX, "%u", uid);
+    snprintf(name, ACCESS_USER_MAX, "%u", uid);
     for (const struct session *s = control->sessions; s; s = s->next)
         if (s->peer.uid == uid && *s->user)
-            snprintf(name, USERS_NAME_MAX, "%s", s->user);
+            snprintf(name, ACCESS_USER_MAX, "%s", s->user);
     if (entry && !isdigit((unsigned char)*entry->name))
-        dlp_escape(entry->name, name, USERS_NAME_MAX);
+        dlp_escape(entry->name, name, ACCESS_USER_MAX);
     return name;
 }

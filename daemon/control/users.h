@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "control/access.h"
+
 struct control;
 
 struct user_limits {
@@ -18,7 +20,6 @@ struct user_limits {
 };
 
 #define USERS_DESCRIPTORS 4096 /* where the configuration says nothing */
-#define USERS_NAME_MAX 33
 #define USERS_WORDS_MAX 160
 
 struct users {
@@ -48,6 +49,6 @@ uint32_t users_clients(const struct control *control, uid_t uid); /* attached or
 uint64_t users_memory(const struct control *control, uid_t uid);
 /* What to call him: by the name in the configuration or of a client, else by number; returns name.
  */
-char *users_name(const struct control *control, uid_t uid, char name[USERS_NAME_MAX]);
+char *users_name(const struct control *control, uid_t uid, char name[ACCESS_USER_MAX]);
 
 #endif

@@ -48,10 +48,17 @@ static void free_fields(struct dataset *dataset)
     free(dataset->fields);
 }
 
+static void free_shard(const struct dataset *dataset, struct dataset_shard *shard)
+{
+    uint64_t bytes = index_size(shard->index) + (shard->chosen ? dataset_shard_memory(shard) : 0);
+    files_take_memory(dataset->files, -(int64_t)bytes, NULL);
+    dataset_shard_done(shard);
+}
+
 static void dataset_free(struct dataset *dataset)
 {
     for (uint32_t s = 0; s < dataset->nshards; s++)
-        dataset_shard_done(&dataset->shards[s]);
+        free_shard(dataset, &dataset->shards[s]);
     for (uint32_t i = 0; i < dataset->nnotes; i++)
         free(dataset->notes[i]);
     free_fields(dataset);
@@ -136,10 +143,14 @@ static void choose(void *context, size_t shard)
 {
     struct choosing *choosing = context;
     struct dataset *dataset = choosing->dataset;
-    int rc = dataset_shard_choose(&dataset->shards[shard], dataset->fields, dataset->nfields,
-                                  choosing->unwanted);
-    if (rc)
-        choosing->failed = rc;
+    struct dataset_shard *it = &dataset->shards[shard];
+    if (choosing->failed)
+        return;
+    int rc = dataset_shard_choose(it, dataset->fields, dataset->nfields, choosing->unwanted);
+    it->chosen = true;
+    int more = files_take_memory(dataset->files, (int64_t)dataset_shard_memory(it), NULL);
+    if (rc || more)
+        choosing->failed = rc ? rc : more;
 }
 
 /* Sums, sample ids and the fingerprint: XXH3-128 over the record count and the digest of each shard
@@ -233,6 +244,8 @@ static int choose_all(struct dataset *dataset, unsigned threads, struct error *e
     if (choosing.unwanted)
         note_unwanted(dataset, choosing.unwanted);
     exclude_free(choosing.unwanted);
+    if (choosing.failed == -E2BIG && dataset->files)
+        return files_too_much(dataset->files, err);
     if (choosing.failed)
         return error_set(err, choosing.failed, "no memory for the list of records left out");
     return 0;

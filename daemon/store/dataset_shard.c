@@ -31,6 +31,12 @@ void dataset_shard_done(struct dataset_shard *shard)
     names_done(&shard->reasons);
 }
 
+uint64_t dataset_shard_memory(const struct dataset_shard *shard)
+{
+    return shard->nexcluded * (sizeof *shard->excluded + sizeof *shard->excluded_before) +
+           shard->nfaults * sizeof *shard->faults + names_bytes(&shard->reasons);
+}
+
 uint64_t dataset_shard_count(const struct dataset_shard *shard)
 {
     return index_records(shard->index) - shard->nexcluded;

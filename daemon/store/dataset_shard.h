@@ -33,12 +33,15 @@ struct dataset_shard {
     uint64_t nfaults, faults_room;
     uint64_t faults_before; /* of the shards before this one */
     struct names reasons;
+    bool chosen; /* and its memory is counted */
 };
 
 /* Chooses the records; unwanted may be NULL. -ENOMEM. */
 int dataset_shard_choose(struct dataset_shard *shard, const struct dataset_field *fields,
                          size_t nfields, struct exclude *unwanted);
 void dataset_shard_done(struct dataset_shard *shard);
+/* Memory of what was found in choosing, beside the index. */
+uint64_t dataset_shard_memory(const struct dataset_shard *shard);
 
 uint64_t dataset_shard_count(const struct dataset_shard *shard); /* of the plan */
 /* Number in the index of record j of the plan; how many are excluded before it to *excluded. */

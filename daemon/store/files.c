@@ -13,6 +13,7 @@
 #include "store/stamp.h"
 
 #define HUNG_MAX 2 /* of one user */
+#define MB 1e6
 #define NO_STDIO 3 /* the lowest descriptor for a duplicate */
 
 struct file {
@@ -37,6 +38,7 @@ struct files_owner {
     _Atomic unsigned references;
     uid_t uid;
     _Atomic uint32_t held;
+    _Atomic uint64_t memory, allowed;
     _Atomic int hung; /* indexings that were given up, and not all of whose threads have ended */
     pthread_mutex_t lock; /* of what follows */
     struct file *closing;
@@ -300,6 +302,37 @@ int files_may_hang(const struct files *files, struct error *err)
                      "%d indexings of files of uid %u were given up and still hang in their "
                      "storage: no further one is begun until it answers",
                      hung, files->owner->uid);
+}
+
+void files_owner_allow(struct files_owner *owner, uint64_t bytes)
+{
+    owner->allowed = bytes;
+}
+
+uint64_t files_owner_memory(const struct files_owner *owner)
+{
+    return owner->memory;
+}
+
+int files_too_much(const struct files *files, struct error *err)
+{
+    const struct files_owner *owner = files->owner;
+    return error_set(err, -E2BIG,
+                     "the records of uid %u's own feeds are too many: to know them takes more than "
+                     "the %.1f MB that one user may have for it (an eighth of memory); detach from "
+                     "others of these feeds, give fewer shards, or have the feed configured",
+                     owner->uid, (double)owner->allowed / MB);
+}
+
+int files_take_memory(const struct files *files, int64_t bytes, struct error *err)
+{
+    if (!files)
+        return 0;
+    struct files_owner *owner = files->owner;
+    uint64_t now = atomic_fetch_add(&owner->memory, (uint64_t)bytes) + (uint64_t)bytes;
+    uint64_t allowed = owner->allowed;
+    bool fits = bytes <= 0 || !allowed || now <= allowed;
+    return fits ? 0 : files_too_much(files, err);
 }
 
 char *files_space(const struct files *files, const char *format, char text[FILES_SPACE_MAX])

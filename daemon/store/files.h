@@ -50,6 +50,14 @@ int files_open(const struct files *files, uint32_t number, const char *path, int
 void files_leave_behind(const struct files *files, int more);
 /* None may be left behind again: -EBUSY. */
 int files_may_hang(const struct files *files, struct error *err);
+/* Memory that what is known of his files takes: indexes in the making and open, mapped or not, and
+ * the lists of records left out. */
+void files_owner_allow(struct files_owner *owner, uint64_t bytes); /* 0 = any */
+uint64_t files_owner_memory(const struct files_owner *owner);
+/* That much more (or less, negative) is taken, in any case. -E2BIG: it is more than is allowed.
+ * files may be NULL, whose memory is not counted. */
+int files_take_memory(const struct files *files, int64_t bytes, struct error *err);
+int files_too_much(const struct files *files, struct error *err); /* that refusal */
 /* What indexes and marks of these shards are kept under: nobody may put any for another, and what
  * tells one state of a file from others is its owner's to choose. Returns text. */
 #define FILES_SPACE_MAX 40

@@ -66,6 +66,11 @@ void index_free(struct index *index)
     free(index);
 }
 
+uint64_t index_size(const struct index *index)
+{
+    return index ? index->size : 0;
+}
+
 void index_set_turned(struct index *index, uint64_t looked_at, uint64_t turned)
 {
     index->header->looked_at = looked_at;

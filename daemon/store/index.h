@@ -57,6 +57,11 @@ struct index_stamp {
 struct index_builder;
 struct index_builder *index_builder_new(void);
 void index_builder_free(struct index_builder *builder);
+/* As what it holds grows, it asks for more; not 0: it fails with that. */
+void index_builder_bound(struct index_builder *builder, int (*more)(void *context, uint64_t bytes),
+                         void *context);
+/* What its format holds meanwhile, in all: counts like its own. 0, or what it fails with. */
+int index_builder_beside(struct index_builder *builder, uint64_t bytes);
 /* Adds one member; another key than that of the call before starts a new record. suffix is already
  * lower-case. */
 int index_builder_part(struct index_builder *builder, const char *key, const char *suffix,
@@ -82,6 +87,7 @@ void index_set_turned(struct index *index, uint64_t looked_at, uint64_t turned);
 int index_save(const struct index *index, int fd, struct error *err);
 int index_load(int fd, struct index **out, struct error *err);
 void index_free(struct index *index);
+uint64_t index_size(const struct index *index); /* bytes; NULL: 0 */
 
 const struct index_stamp *index_stamp(const struct index *index);
 uint32_t index_records(const struct index *index);

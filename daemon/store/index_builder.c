@@ -8,6 +8,8 @@
 #include "store/index_form.h"
 #include "store/names.h"
 
+#define GRANT (64U << 10) /* bytes */
+
 struct draft { /* a record in the making */
     uint32_t key;
     uint32_t fault;
@@ -22,8 +24,11 @@ struct index_builder {
     uint64_t nparts, parts_room;
     struct index_fault *faults; /* reason = number of the string until finish */
     uint64_t nfaults, faults_room;
-    uint64_t bytes; /* of all parts */
-    int failed;     /* the first error */
+    uint64_t bytes;                             /* of all parts */
+    int failed;                                 /* the first error */
+    int (*more)(void *context, uint64_t bytes); /* NULL: it may hold any */
+    void *context;
+    uint64_t beside, granted;
 };
 
 struct index_builder *index_builder_new(void)
@@ -44,11 +49,41 @@ void index_builder_free(struct index_builder *builder)
     free(builder);
 }
 
+void index_builder_bound(struct index_builder *builder, int (*more)(void *context, uint64_t bytes),
+                         void *context)
+{
+    builder->more = more;
+    builder->context = context;
+}
+
 static int fail(struct index_builder *builder, int rc)
 {
     if (!builder->failed)
         builder->failed = rc;
     return builder->failed;
+}
+
+static uint64_t held(const struct index_builder *builder)
+{
+    return builder->beside + builder->nrecords * sizeof *builder->records +
+           builder->nparts * sizeof *builder->parts + builder->nfaults * sizeof *builder->faults +
+           names_bytes(&builder->keys) + names_bytes(&builder->suffixes) +
+           names_bytes(&builder->reasons);
+}
+
+static int ask(struct index_builder *builder)
+{
+    if (!builder->more || held(builder) <= builder->granted)
+        return 0;
+    builder->granted += GRANT;
+    return builder->more(builder->context, GRANT);
+}
+
+int index_builder_beside(struct index_builder *builder, uint64_t bytes)
+{
+    builder->beside = bytes;
+    int rc = ask(builder);
+    return rc ? fail(builder, rc) : 0;
 }
 
 static const char *string_of(const struct names *names, uint32_t number)
@@ -98,6 +133,8 @@ int index_builder_part(struct index_builder *builder, const char *key, const cha
     int rc = next_record(builder, key);
     if (!rc)
         rc = names_add(&builder->suffixes, suffix, &part.suffix);
+    if (!rc)
+        rc = ask(builder);
     if (rc)
         return fail(builder, rc);
     builder->parts[builder->nparts++] = part;
@@ -110,6 +147,8 @@ static void add_fault(struct index_builder *builder, struct index_fault fault, c
     int rc = names_add(&builder->reasons, reason, &number);
     if (!rc && !array_room(&builder->faults, builder->nfaults, &builder->faults_room, sizeof fault))
         rc = -ENOMEM;
+    if (!rc)
+        rc = ask(builder);
     if (rc) {
         fail(builder, rc);
         return;

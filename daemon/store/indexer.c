@@ -65,7 +65,9 @@ struct indexer_job {
 static void job_free(struct indexer_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {
-        index_free(job->results[i].index);
+        struct index *index = job->results[i].index;
+        files_take_memory(job->files, -(int64_t)index_size(index), NULL);
+        index_free(index);
         free(job->paths[i]);
     }
     free(job->results);
@@ -135,11 +137,24 @@ static struct index *to_cache(struct indexer_job *job, struct index *index)
     return mapped;
 }
 
-static int list(const struct format *format, int fd, const char *path,
-                const struct index_stamp *stamp, struct format_progress *progress,
-                struct index **out, struct error *err)
+/* What an index in the making takes of a user's memory. */
+struct grant {
+    const struct files *files;
+    int64_t bytes;
+    struct error err; /* there is no more */
+};
+
+static int take_more(void *context, uint64_t bytes)
 {
-    struct index_builder *builder = index_builder_new();
+    struct grant *grant = context;
+    grant->bytes += (int64_t)bytes;
+    return files_take_memory(grant->files, (int64_t)bytes, &grant->err);
+}
+
+static int build(struct index_builder *builder, const struct format *format, int fd,
+                 const char *path, const struct index_stamp *stamp,
+                 struct format_progress *progress, struct index **out, struct error *err)
+{
     int rc = format->list(fd, path, builder, progress, err);
     if (rc) {
         index_builder_free(builder);
@@ -150,6 +165,21 @@ static int list(const struct format *format, int fd, const char *path,
         return error_set(err, rc, "cannot index %s: %s", path, strerror(-rc));
     turned_survey(fd, format, *out, &progress->cancel);
     return 0;
+}
+
+static int list(const struct indexer_job *job, int fd, const char *path,
+                const struct index_stamp *stamp, struct format_progress *progress,
+                struct index **out, struct error *err)
+{
+    struct grant grant = {.files = job->files};
+    struct index_builder *builder = index_builder_new();
+    if (job->files)
+        index_builder_bound(builder, take_more, &grant);
+    int rc = build(builder, job->format, fd, path, stamp, progress, out, err);
+    files_take_memory(job->files, -grant.bytes, NULL);
+    if (rc && grant.err.code)
+        return error_set(err, grant.err.code, "%s: %s", path, grant.err.text);
+    return rc;
 }
 
 static int check_unchanged(const struct format *format, int fd, const char *path,
@@ -174,9 +204,13 @@ static int make_index(struct indexer_job *job, size_t shard, struct format_progr
     if (fd < 0)
         return error_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
     int rc = format->stamp(fd, path, progress, &out->stamp, err);
-    if (rc || (out->index = from_cache(job, &out->stamp)))
+    if (rc)
         return rc;
-    rc = list(format, fd, path, &out->stamp, progress, &out->index, err);
+    if ((out->index = from_cache(job, &out->stamp)))
+        return files_take_memory(job->files, (int64_t)index_size(out->index), err);
+    rc = list(job, fd, path, &out->stamp, progress, &out->index, err);
+    if (!rc)
+        rc = files_take_memory(job->files, (int64_t)index_size(out->index), err);
     if (!rc)
         rc = check_unchanged(format, fd, path, &out->stamp, progress, err);
     if (!rc)

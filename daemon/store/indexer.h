@@ -28,7 +28,7 @@ struct indexer_options {
 };
 
 struct indexer_result {
-    struct index *index; /* the caller's from now on */
+    struct index *index; /* the caller's from now on, and its part of files_take_memory */
     struct index_stamp stamp;
 };
 

@@ -113,6 +113,11 @@ int names_add(struct names *names, const char *string, uint32_t *number)
     return 0;
 }
 
+uint64_t names_bytes(const struct names *names)
+{
+    return names->size + names->count * sizeof *names->at + names->nslots * sizeof *names->slots;
+}
+
 void names_done(struct names *names)
 {
     free(names->text);

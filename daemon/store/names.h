@@ -21,6 +21,7 @@ struct names {
 int names_add(struct names *names, const char *string, uint32_t *number);
 /* Number of a string that is there; false: it is not. */
 bool names_find(const struct names *names, const char *string, uint32_t *number);
+uint64_t names_bytes(const struct names *names); /* in use */
 void names_done(struct names *names);
 
 /* Room for one more item in an array of items of `size` bytes: true, or false when memory is short.

@@ -67,7 +67,8 @@ static const char *split(struct listing *listing, const char *name)
 static int follow(struct listing *listing, struct tar_member *member)
 {
     if (!listing->links)
-        listing->links = tar_links_new(listing->fd, member->offset, listing->progress);
+        listing->links =
+            tar_links_new(listing->fd, member->offset, listing->builder, listing->progress);
     if (!listing->links)
         return -ENOMEM;
     member->regular = tar_links_find(listing->links, member->link, &member->data, &member->size);

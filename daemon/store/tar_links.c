@@ -11,6 +11,7 @@ struct place {
 };
 
 struct tar_links {
+    struct index_builder *builder;
     struct names names;
     struct place *places; /* by number of the name */
     uint64_t room;
@@ -34,7 +35,8 @@ int tar_links_add(struct tar_links *links, const char *name, uint64_t data, uint
     if (!array_room(&links->places, number, &links->room, sizeof *links->places))
         return -ENOMEM;
     links->places[number] = (struct place){data, size};
-    return 0;
+    uint64_t places = links->names.count * sizeof *links->places;
+    return index_builder_beside(links->builder, names_bytes(&links->names) + places);
 }
 
 static int add_until(struct tar_links *links, struct tar_reader *tar, uint64_t end)
@@ -51,9 +53,11 @@ static int add_until(struct tar_links *links, struct tar_reader *tar, uint64_t e
     return rc;
 }
 
-struct tar_links *tar_links_new(int fd, uint64_t end, struct format_progress *progress)
+struct tar_links *tar_links_new(int fd, uint64_t end, struct index_builder *builder,
+                                struct format_progress *progress)
 {
     struct tar_links *links = mem_new(sizeof *links);
+    links->builder = builder;
     struct tar_reader *tar = tar_reader_new(fd, end, progress);
     int rc = add_until(links, tar, end);
     tar_reader_free(tar);

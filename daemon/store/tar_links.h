@@ -11,8 +11,10 @@
 
 struct tar_links;
 
-/* The members of the archive before `end`. NULL where memory is short. */
-struct tar_links *tar_links_new(int fd, uint64_t end, struct format_progress *progress);
+/* The members of the archive before `end`; what they take counts for the builder. NULL where memory
+ * is short. */
+struct tar_links *tar_links_new(int fd, uint64_t end, struct index_builder *builder,
+                                struct format_progress *progress);
 void tar_links_free(struct tar_links *links);
 /* Takes up one more; the later of two of one name counts. 0, -ENOMEM, -E2BIG. */
 int tar_links_add(struct tar_links *links, const char *name, uint64_t data, uint64_t size);

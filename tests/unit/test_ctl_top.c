@@ -23,7 +23,7 @@ static void make_client(size_t i)
 {
     Dlp__ClientStatus *client = &clients[i];
     dlp__client_status__init(client);
-    snprintf(jobs[i], sizeof(jobs[i]), "job-%02zu", i / 4);
+    snprintf(jobs[i], sizeof(jobs[i]), "job-%02u", (unsigned)(i / 4) % 100);
     client->pid = 1000 + (int)i;
     client->number = i + 1;
     client->user = (char *)"ada";

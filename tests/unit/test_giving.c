@@ -328,6 +328,8 @@ START_TEST(one_after_the_other)
     rig_peer_free(one); /* in the middle */
     rig_await(two, DLP__ENVELOPE__BODY_GIVE_FEED_REPLY);
     expect_fds(before);
+    giving_tick(two->session, clock_ns() - CLOCK_SECOND); /* one that began before its turn came */
+    ck_assert(giving_is_at_work(two->session->giving));
     /* A client that says nothing more. */
     giving_tick(two->session, clock_ns() + (GIVING_SILENCE_S - 1) * CLOCK_SECOND);
     giving_tick(two->session, clock_ns() + (GIVING_SILENCE_S + 1) * CLOCK_SECOND);
@@ -388,7 +390,16 @@ START_TEST(storage_that_does_not_answer)
     rig_expect_text(rig_await(used, DLP__ENVELOPE__BODY_ATTACH_PROGRESS)->attach_progress->text,
                     "waiting for 3 openings of the same user's files", "");
     give(other, "a", 4, &fd, 1);
+    /* What is before them goes on. */
     now += (GIVING_PATIENCE_S + 1) * CLOCK_SECOND;
+    errands_go_on(&stuck[0], now - CLOCK_SECOND);
+    giving_tick(two->session, now);
+    giving_tick(one->session, now);
+    datasets_tick(rig_control->datasets, now);
+    ck_assert(giving_is_at_work(one->session->giving));
+    ck_assert(giving_is_at_work(two->session->giving));
+    ck_assert_int_eq(used->session->state, SESSION_ATTACHING);
+    now += GIVING_PATIENCE_S * CLOCK_SECOND;
     giving_tick(two->session, now);
     rig_expect_text(rig_await_error(two, 5, DLP_ERROR_DATASET), "another process of the user",
                     "not answered for 120 s");

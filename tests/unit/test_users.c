@@ -68,7 +68,7 @@ START_TEST(who_is_not_named_is_as_default)
     ck_assert_uint_eq(users_limits(rig_control, ADA).memory, 5);
     ck_assert_uint_eq(users_limits(rig_control, ADA).weight, 3);
     ck_assert_uint_eq(users_limits(rig_control, BOB).clients, 7);
-    char name[USERS_NAME_MAX];
+    char name[ACCESS_USER_MAX];
     ck_assert_str_eq(users_name(rig_control, ADA, name), "ada");
     ck_assert_str_eq(users_name(rig_control, BOB, name), "2000");
     users_set(rig_control, NULL);
