@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/budget.h"
 #include "base/cpus.h"
@@ -131,9 +133,17 @@ static void print_users(const struct users *users)
                users_words(&users->list[i].limits, words));
 }
 
+/* What root left in the service's cache, the service could not use. */
+static bool may_keep(const char *cache, bool user)
+{
+    struct stat found;
+    return stat(cache, &found) ? user || geteuid() : found.st_uid == geteuid();
+}
+
 int check_config(const struct config *config, bool user, uint32_t world)
 {
-    cleanup_free char *cache = config_cache_dir(config, user);
+    cleanup_free char *cache_dir = config_cache_dir(config, user);
+    const char *cache = may_keep(cache_dir, user) ? cache_dir : NULL;
     struct budget *budget = budget_new(config->memory, config->decode_memory);
     uint64_t total = 0, limit = budget_limit(budget), decode = budget_decode_limit(budget);
     budget_free(budget);

@@ -42,8 +42,9 @@ struct server {
     struct gpus *gpus;
     struct workers *workers;
     struct listener *listener;
-    struct heartbeat *heartbeat; /* NULL: there could be none */
-    struct ledger *ledger;       /* NULL: jobs end with us */
+    char socket[DLP_SOCKET_PATH_MAX + 1]; /* its path; "": it has none */
+    struct heartbeat *heartbeat;          /* NULL: there could be none */
+    struct ledger *ledger;                /* NULL: jobs end with us */
     struct control *control;
     struct reload *reload;
     char *cache_dir;
@@ -235,11 +236,10 @@ static unsigned worker_room(const struct config *config)
 
 static void start_heartbeat(struct server *server)
 {
-    char path[DLP_SOCKET_PATH_MAX + 1];
     struct error err;
-    if (!listen_path(server->listener, path))
+    if (!*server->socket)
         return;
-    server->heartbeat = heartbeat_new(path, &err);
+    server->heartbeat = heartbeat_new(server->socket, &err);
     if (!server->heartbeat)
         log_warning("%s; dataloadctl status will know nothing should the daemon hang", err.text);
 }
@@ -305,7 +305,7 @@ static void start_control(struct server *server)
                                       .cache_bytes = config->cache_bytes,
                                       .cache_marks = config->cache_marks,
                                       .threads = threads,
-                                      .socket_path = server->options->socket_path,
+                                      .socket_path = server->socket,
                                       .worker_cpus = server->worker_cpus,
                                       .gpus = server->gpus,
                                       .metrics = config->metrics,
@@ -375,6 +375,7 @@ int server_run(const struct server_options *options, struct error *err)
     int rc = server.listener ? 0 : open_socket(&server, err);
     if (rc)
         return rc;
+    listen_path(server.listener, server.socket);
     uv_loop_init(&server.loop);
     server.cache_dir = config_cache_dir(options->config, options->user);
     start_signals(&server);

@@ -10,7 +10,7 @@
 
 struct server_options {
     const struct config *config;
-    const char *socket_path; /* to bind, or for status only where listen_fd is given */
+    const char *socket_path; /* to bind, where no listen_fd is given */
     bool user;               /* a daemon of one user: its socket is for that user alone */
     int listen_fd;           /* a socket that listens already; -1 = bind socket_path */
     uint32_t idle_exit;      /* seconds without a connection after which it ends; 0 = never */

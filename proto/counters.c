@@ -72,13 +72,26 @@ int dlp_counters_parse(const uint8_t *copy, size_t size, struct dlp_counters *ou
                           page.room, out);
 }
 
-static bool same_owner(int fd, const char *socket_path)
+/* Of a folder in which nobody else may write: so he could put a socket of his own there as well. */
+static bool owns_folder(uid_t user, const char *socket_path)
+{
+    char folder[DLP_COUNTERS_PATH_MAX];
+    struct stat st;
+    snprintf(folder, sizeof folder, "%s", socket_path);
+    char *name = strrchr(folder, '/');
+    strcpy(name ? name + 1 : folder, ".");
+    return stat(folder, &st) == 0 && st.st_uid == user && !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* The service manager may have opened the socket, as another user than the daemon's. */
+static bool is_trusted(int fd, const char *socket_path)
 {
     struct stat file, socket;
     if (fstat(fd, &file) < 0)
         return false;
-    return stat(socket_path, &socket) < 0 ? file.st_uid == geteuid() || file.st_uid == 0
-                                          : file.st_uid == socket.st_uid;
+    bool same = stat(socket_path, &socket) < 0 ? file.st_uid == geteuid() || file.st_uid == 0
+                                               : file.st_uid == socket.st_uid;
+    return same || owns_folder(file.st_uid, socket_path);
 }
 
 static int open_file(const char *socket_path)
@@ -90,7 +103,7 @@ static int open_file(const char *socket_path)
     if (fd < 0)
         return -errno;
     int rc = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -EPROTO : 0;
-    if (rc == 0 && !same_owner(fd, socket_path))
+    if (rc == 0 && !is_trusted(fd, socket_path))
         rc = -EPERM;
     if (rc == 0)
         return fd;

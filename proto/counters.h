@@ -56,7 +56,7 @@ uint64_t dlp_counters_sum(const uint8_t *bytes, size_t size);
  * -EAGAIN: it was written meanwhile. Free with dlp_counters_free. */
 int dlp_counters_parse(const uint8_t *copy, size_t size, struct dlp_counters *out);
 /* Of the daemon whose socket has this path. 0, -errno of the file, or as above; -EPERM: the file
- * does not belong to the socket's owner. Never waits. */
+ * belongs neither to the socket's owner nor to that of its folder. Never waits. */
 int dlp_counters_read(const char *socket_path, struct dlp_counters *out);
 void dlp_counters_free(struct dlp_counters *counters);
 

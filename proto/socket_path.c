@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,6 +167,25 @@ static int connect_to(const char *path)
     return fd;
 }
 
+/* Whom the socket is for; "" where that cannot be seen either. */
+static void explain_denied(const char *path, char *text, size_t size)
+{
+    struct stat found;
+    struct group group, *named = NULL;
+    char memory[4096];
+    *text = '\0';
+    if (stat(path, &found))
+        return;
+    if (!(found.st_mode & S_IWGRP)) {
+        snprintf(text, size, ": it is for uid %u alone", (unsigned)found.st_uid);
+        return;
+    }
+    getgrgid_r(found.st_gid, &group, memory, sizeof memory, &named);
+    snprintf(text, size,
+             ": it is for members of the group %s (gid %u): ask to become one, then log in anew",
+             named ? named->gr_name : "without a name", (unsigned)found.st_gid);
+}
+
 static void explain(int err, const char *path, char *text, size_t size)
 {
     if (err == ENOTSOCK)
@@ -179,8 +199,12 @@ static void explain(int err, const char *path, char *text, size_t size)
     else if (err == EAGAIN)
         snprintf(text, size, "dataloadd at %s accepts no connections: it is overloaded or stopped",
                  path);
-    else
-        snprintf(text, size, "cannot connect to dataloadd at %s: %s", path, strerror(err));
+    else {
+        char whom[200] = "";
+        if (err == EACCES)
+            explain_denied(path, whom, sizeof whom);
+        snprintf(text, size, "cannot connect to dataloadd at %s: %s%s", path, strerror(err), whom);
+    }
 }
 
 int dlp_socket_connect(const char *chosen, char *text, size_t size)

@@ -88,10 +88,20 @@ static uint32_t end_sessions(struct evict *evict)
     return count;
 }
 
+static bool is_listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)); at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == ',' || !at[length]))
+            return true;
+    return false;
+}
+
+/* Jobs of several users or feeds may have one name, and so have all trainers of a mirror group. */
 static void add_name(char *text, size_t size, const char *name)
 {
     size_t used = strlen(text);
-    if (used + strlen(name) + 3 < size)
+    if (!is_listed(text, name) && used + strlen(name) + 3 < size)
         snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
 }
 

@@ -137,6 +137,16 @@ static bool try_to_write(const char *folder)
     return good;
 }
 
+/* As index_cache_open wants it; it may have been made by another user. */
+static bool index_can_be_written(const char *index)
+{
+    struct stat stat;
+    if (lstat(index, &stat))
+        return errno == ENOENT;
+    errno = EACCES;
+    return S_ISDIR(stat.st_mode) && stat.st_uid == geteuid() && try_to_write(index);
+}
+
 static double share(uint64_t free, uint64_t all)
 {
     return all ? (double)free / (double)all : 1;
@@ -151,6 +161,11 @@ void findings_cache(struct findings *out, const char *folder)
     }
     if ((mkdir(folder, 0700) && errno != EEXIST) || !try_to_write(folder) || statvfs(folder, &fs)) {
         cannot_write(out, folder, errno);
+        return;
+    }
+    cleanup_free char *index = mem_format("%s/index", folder);
+    if (!index_can_be_written(index)) {
+        cannot_write(out, index, errno);
         return;
     }
     bool full = share(fs.f_bavail, fs.f_blocks) < FREE_WANTED ||

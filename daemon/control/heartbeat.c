@@ -62,11 +62,12 @@ static int make_file(const char *path, struct error *err)
 /* Who may connect, that is write to the socket, may read. */
 static void share_with(int fd, const char *socket_path)
 {
-    struct stat st;
-    if (stat(socket_path, &st) < 0)
+    struct stat st, made;
+    if (stat(socket_path, &st) < 0 || fstat(fd, &made) < 0)
         return;
     mode_t others = (st.st_mode & (S_IWGRP | S_IWOTH)) << 1;
-    bool ours = fchown(fd, (uid_t)-1, st.st_gid) == 0;
+    /* The service must not call fchown at all, and has the socket's group. */
+    bool ours = made.st_gid == st.st_gid || fchown(fd, (uid_t)-1, st.st_gid) == 0;
     (void)!fchmod(fd, S_IRUSR | S_IWUSR | (ours ? others : others & S_IROTH));
 }
 

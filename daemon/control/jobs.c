@@ -312,7 +312,7 @@ int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, str
         if (!job->batch) {
             free_job(job);
             return refuse(refusal, DLP_ERROR_BAD_REQUEST,
-                          "feed %s has no batch: give one with the attach or in the configuration",
+                          "feed %s has no batch: give one with the attach or among its settings",
                           want->feed);
         }
     }

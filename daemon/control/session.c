@@ -84,9 +84,17 @@ void session_unmapped(struct session *session)
         borrower_done(session->borrower);
 }
 
+static const char *cast_off_why(const struct session *session)
+{
+    if (session->evict_by)
+        return "detached from outside";
+    return session->gpu_lost ? "detached because its GPU is lost"
+                             : "detached because it lagged behind its group";
+}
+
 void session_end(struct session *session, const char *why)
 {
-    log_leave(session, why);
+    log_leave(session, session->evict_by ? cast_off_why(session) : why);
     session->sink.send = NULL;
     replay_forget(session);
     if (session->state == SESSION_ATTACHING || session->state == SESSION_STREAMING)
@@ -213,14 +221,6 @@ static bool holds_any(const struct session *session)
         if (session->lent[slot])
             return true;
     return false;
-}
-
-static const char *cast_off_why(const struct session *session)
-{
-    if (session->evict_by)
-        return "detached from outside";
-    return session->gpu_lost ? "detached because its GPU is lost"
-                             : "detached because it lagged behind its group";
 }
 
 void session_cast_off(struct session *session)

@@ -47,6 +47,15 @@ class Users(Case):
         again.attach()
         self.assertEqual(again.next()["rows"], 2)
 
+    def test_who_may_not_connect_is_told_who_may(self):
+        self.serve({"users": [U1]})
+        os.chmod(self.folder, 0o755)
+        for mode, told in ((0o600, f"for uid {os.getuid()} alone"), (0o660, f"group {self.socket.group()} (gid {os.getgid()})")):
+            os.chmod(self.socket, mode)
+            done = subprocess.run([str(CTL), "--socket", str(self.socket), "ping"], capture_output=True, text=True, preexec_fn=become(U1, []))
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (77, 1), done)
+            self.assertIn(told, done.stderr)
+
     def test_user_list(self):
         self.serve({"users": [U1]})
         self.user(U1, []).attach()

@@ -53,5 +53,16 @@ class CheckConfig(Case):
         self.assertIn("more than the limit", self.check(self.feed(batch=256), memory="64MiB"))
         self.assertNotIn("more than the limit", self.check(self.feed(batch=4), memory="64MiB"))
 
+    @unittest.skipIf(os.geteuid(), "needs root")
+    def test_root_leaves_nothing_in_the_cache_of_others(self):
+        cache = self.folder / "cache"
+        cache.mkdir()
+        self.check(self.feed(batch=4), cache={"path": str(cache)})
+        self.assertTrue((cache / "index").exists())
+        shutil.rmtree(cache / "index")
+        os.chown(cache, 61007, 61007)
+        self.check(self.feed(batch=4), cache={"path": str(cache)})
+        self.assertFalse((cache / "index").exists())
+
 
 main()

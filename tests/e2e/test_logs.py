@@ -86,11 +86,20 @@ class Logs(Case):
             trainer.call("release", handle=reply["handle"])
         return trainer.call("stats")
 
+    def evict_in_the_midst(self, trainer):
+        """It ends by itself before it has given back what it holds."""
+        trainer.call("next")
+        stats = trainer.call("stats")
+        self.ctl("detach", "--job", "job-3")
+        trainer.kill()
+        return stats
+
     def test_one_account_whatever_the_end(self):
         self.serve()
         ends = {"detached": lambda trainer: trainer.call("detach") and None,
                 "(process ended|connection closed)": lambda trainer: trainer.kill(),
                 "detached from outside": self.evict,
+                "(detached from outside)": self.evict_in_the_midst,
                 "the daemon stops": lambda trainer: self.stop_daemon()}
         for number, (reason, end) in enumerate(ends.items()):
             trainer = self.attached(job=f"job-{number}")

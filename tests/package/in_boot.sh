@@ -87,7 +87,10 @@ useradd alice -G dataload
 useradd mallory
 dataload-pack sample /var/lib/dataloadd/sample >/dev/null 2>&1
 chmod -R a+rX /var/lib/dataloadd
-as alice dataloadctl status >/dev/null || fail "alice, of the group, gets no status"
+dataloadd --check-config >/dev/null || fail "the configuration of the package"
+[ -z "$(find /var/cache/dataloadd -user root)" ] || fail "what root checks, he leaves in the cache of the service"
+as alice dataloadctl status >/tmp/said || fail "alice, of the group, gets no status"
+grep -q ' /run/dataloadd/control.sock' /tmp/said || { cat /tmp/said; fail "status does not name the socket"; }
 code=0
 as mallory dataloadctl status 2>/tmp/said || code=$?
 [ $code = 77 ] || fail "mallory, not of the group: exit code $code instead of 77"

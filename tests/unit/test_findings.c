@@ -73,6 +73,19 @@ START_TEST(a_cache_that_can_be_written)
 }
 END_TEST
 
+START_TEST(a_cache_whose_index_is_not_ours)
+{
+    char folder[] = "/tmp/test_findings-XXXXXX", index[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(index, sizeof index, "%s/index", folder);
+    ck_assert_int_eq(symlink("/", index), 0);
+    findings_cache(&found, folder);
+    expect(FINDING_WARNING, index, "own it");
+    ck_assert_int_eq(unlink(index), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
 START_TEST(a_cache_that_cannot)
 {
     findings_cache(&found, "/dev/null/cache");
@@ -103,6 +116,7 @@ int main(void)
     tcase_add_loop_test(test, descriptors, 0, sizeof files / sizeof *files);
     tcase_add_loop_test(test, memory_has_room, 0, sizeof memory / sizeof *memory);
     tcase_add_test(test, a_cache_that_can_be_written);
+    tcase_add_test(test, a_cache_whose_index_is_not_ours);
     tcase_add_test(test, a_cache_that_cannot);
     tcase_add_test(test, no_cache);
     tcase_add_test(test, there_is_an_end_to_the_list);

@@ -188,6 +188,25 @@ START_TEST(a_room_beyond_the_file_is_refused)
 }
 END_TEST
 
+/* As with a socket of the service manager: root's, in a folder of the daemon's user. */
+START_TEST(whose_file_is_believed)
+{
+    char folder[DLP_COUNTERS_PATH_MAX];
+    if (geteuid())
+        return;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    ck_assert_int_eq(chown(path, 61001, 61001), 0);
+    ck_assert_int_eq(read_again(), -EPERM);
+    ck_assert_int_eq(chown(folder, 61001, 61001), 0);
+    ck_assert_int_eq(read_again(), 0);
+    ck_assert_int_eq(chown(folder, 61002, 61002), 0);
+    ck_assert_int_eq(read_again(), -EPERM);
+    ck_assert_int_eq(chmod(folder, 0777), 0);
+    ck_assert_int_eq(chown(folder, 61001, 61001), 0);
+    ck_assert_int_eq(read_again(), -EPERM);
+}
+END_TEST
+
 START_TEST(who_may_connect_may_read)
 {
     struct stat st;
@@ -245,6 +264,7 @@ int main(void)
     tcase_add_test(tcase, torn_ones_are_not_believed);
     tcase_add_test(tcase, other_files_are_not_read);
     tcase_add_test(tcase, a_room_beyond_the_file_is_refused);
+    tcase_add_test(tcase, whose_file_is_believed);
     tcase_add_test(tcase, who_may_connect_may_read);
     tcase_add_test(tcase, what_a_dead_one_left_is_replaced);
     tcase_add_test(tcase, what_is_no_file_is_left_alone);

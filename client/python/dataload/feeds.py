@@ -29,6 +29,8 @@ def _absolute_source(pattern: Union[str, os.PathLike]) -> str:
 
 
 def _paths(value, absolute) -> Union[str, list]:
+    if isinstance(value, bytes):
+        value = os.fsdecode(value)
     return absolute(value) if isinstance(value, (str, os.PathLike)) else [absolute(path) for path in value]
 
 
