@@ -18,6 +18,12 @@ struct entry {            /* of a line that was printed, or of those of one plac
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct entry entries[ENTRIES + 1]; /* the last one: of all that found no other place */
 
+/* Threads read the clock before they have the lock. */
+static uint64_t since(uint64_t then, uint64_t now)
+{
+    return now > then ? now - then : 0;
+}
+
 static struct entry *find(const struct log_site *site, const char *text)
 {
     for (struct entry *it = entries; it < entries + ENTRIES; it++)
@@ -61,7 +67,7 @@ static struct entry *keep(struct log_site *site, const char *text, bool same, ui
 static bool has_room(struct log_site *site, uint64_t now)
 {
     unsigned most = site->most ? site->most : WINDOW_LINES;
-    if (now - site->window >= WINDOW) {
+    if (since(site->window, now) >= WINDOW) {
         site->window = now;
         site->count = 0;
     }
@@ -109,7 +115,7 @@ bool log_fold_admit(struct log_site *site, enum log_level level, enum log_id id,
 static void take(struct entry *it, uint64_t now, struct log_told *out)
 {
     *out = it->told;
-    out->seconds = (double)(now - it->since) / (double)CLOCK_SECOND;
+    out->seconds = (double)since(it->since, now) / (double)CLOCK_SECOND;
     it->told.count = 0;
     it->since = now;
     if (!it->told.same)
@@ -121,7 +127,7 @@ bool log_fold_next(uint64_t now, bool all, struct log_told *out)
     bool found = false;
     pthread_mutex_lock(&mutex);
     for (struct entry *it = entries; it <= entries + ENTRIES && !found; it++) {
-        if (!it->told.site || (!all && now - it->since < WINDOW))
+        if (!it->told.site || (!all && since(it->since, now) < WINDOW))
             continue;
         found = it->told.count;
         if (found)

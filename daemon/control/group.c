@@ -187,11 +187,18 @@ void group_undo(struct group *group, struct feed *feed)
     feed_close(feed);
 }
 
+static bool is_past_epoch(struct group *group, struct feed_place at)
+{
+    if (group->end.step == 0 || group->end.epoch != at.epoch)
+        group->end = (struct feed_place){at.epoch, feed_steps(group->feed, at.epoch)};
+    return at.step >= group->end.step;
+}
+
 /* Of the first batch that the member has not released in this pass; where others have passed a
  * laggard by, it is their place that counts. */
 static struct feed_place stands_at(const struct session *session)
 {
-    const struct group *group = session->group;
+    struct group *group = session->group;
     bool own = session->state == SESSION_STREAMING && !session->lagging;
     struct feed_place least = own ? session->place : group->place;
     for (uint32_t slot = 0; own && slot < group->params.slots; slot++) {
@@ -199,7 +206,7 @@ static struct feed_place stands_at(const struct session *session)
         if (session->lent[slot] == LOAN_HELD && group_before(at, least))
             least = at;
     }
-    if (least.step >= feed_steps(group->feed, least.epoch))
+    if (is_past_epoch(group, least))
         least = (struct feed_place){least.epoch + 1, 0};
     return least;
 }

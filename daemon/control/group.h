@@ -48,6 +48,7 @@ struct group {
     struct refusal stop;     /* why no batch will follow; code 0: there are more */
     struct feed_place place; /* current: after the last that any member has taken */
     struct feed_place noted; /* after the last that all have released, as the job knows it */
+    struct feed_place end;   /* of an epoch asked for last: each release asks; 0: none was */
     struct lag lag;
     struct pace_stream pace;
     struct account shared_out;

@@ -15,9 +15,12 @@ static void weigh(const struct share_tree *tree, struct share *parent)
     parent->credit = tree->credit / heaviest;
 }
 
+/* By how much it is before or behind the others stays as much of what is shared. */
 static void set_weight(const struct share_tree *tree, struct share *share, uint32_t weight)
 {
+    double before = (share->had - share->parent->front) * share->weight;
     share->weight = weight ? weight : 1;
+    share->had = share->parent->front + before / share->weight;
     weigh(tree, share->parent);
 }
 

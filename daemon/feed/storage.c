@@ -22,9 +22,10 @@ struct storage {
     pthread_mutex_t mutex;
     struct share_tree shares; /* parts that run are reads that count */
     uint32_t reading, waiting;
-    struct storage_turn *first_reading, **last_reading; /* that count, oldest first */
-    struct storage_turn *first_waiting, **last_waiting;
-    uint64_t usual_ns;       /* of a read */
+    struct storage_turn *first_reading, **last_reading;   /* that count, oldest first */
+    struct storage_member *first_waiting, **last_waiting; /* some turns of theirs do */
+    uint64_t usual_ns;                                    /* of a read */
+    uint64_t looked;         /* when one of those who wait has, for all of them */
     struct read_depth depth; /* while several users read */
 };
 
@@ -64,7 +65,8 @@ void storage_join(dev_t device, const struct share_terms *terms, struct storage_
     storage->members++;
     pthread_mutex_unlock(&storages.mutex);
     pthread_mutex_lock(&storage->mutex);
-    *out = (struct storage_member){.storage = storage, .waits = waits};
+    *out = (struct storage_member){
+        .storage = storage, .waits = waits, .last_waiting = &out->first_waiting};
     share_join(&storage->shares, &out->share, terms);
     pthread_mutex_unlock(&storage->mutex);
 }
@@ -162,11 +164,30 @@ static void start(struct storage *storage, struct storage_turn *turn, uint64_t n
 
 /* ------- waiting ------- */
 
+static void put_member(struct storage *storage, struct storage_member *member)
+{
+    member->next = NULL;
+    member->at = storage->last_waiting;
+    *member->at = member;
+    storage->last_waiting = &member->next;
+}
+
+static void take_member(struct storage *storage, struct storage_member *member)
+{
+    *member->at = member->next;
+    if (member->next)
+        member->next->at = member->at;
+    else
+        storage->last_waiting = member->at;
+}
+
 static void begin_wait(struct storage *storage, struct storage_turn *turn, uint64_t now,
                        uint32_t users)
 {
     struct storage_waits *waits = turn->member->waits;
-    put(&storage->last_waiting, turn);
+    if (!turn->member->first_waiting)
+        put_member(storage, turn->member);
+    put(&turn->member->last_waiting, turn);
     storage->waiting++;
     share_user(&turn->member->share)->waiting++;
     atomic_store(&waits->others, users ? users - 1 : 0);
@@ -178,7 +199,9 @@ static void begin_wait(struct storage *storage, struct storage_turn *turn, uint6
 static void end_wait(struct storage *storage, struct storage_turn *turn, uint64_t now)
 {
     struct storage_waits *waits = turn->member->waits;
-    take(&storage->last_waiting, turn);
+    take(&turn->member->last_waiting, turn);
+    if (!turn->member->first_waiting)
+        take_member(storage, turn->member);
     storage->waiting--;
     share_user(&turn->member->share)->waiting--;
     uint64_t since = atomic_load(&waits->since);
@@ -187,23 +210,24 @@ static void end_wait(struct storage *storage, struct storage_turn *turn, uint64_
 }
 
 /* Half of a user's part is kept for him: less than all, so that he who is behind can make up. */
-static bool may_start(const struct storage *storage, const struct storage_turn *turn,
+static bool may_start(const struct storage *storage, const struct storage_member *member,
                       uint64_t weights)
 {
-    const struct share *user = share_user(&turn->member->share);
+    const struct share *user = share_user(&member->share);
     return storage->reading < storage->depth.reads ||
            2 * (user->running + 1) * weights <= (uint64_t)storage->depth.reads * user->weight;
 }
 
+/* Many turns of few members wait. */
 static struct storage_turn *next_turn(const struct storage *storage, uint32_t users,
                                       uint64_t weights)
 {
-    struct storage_turn *next = NULL;
-    for (struct storage_turn *turn = storage->first_waiting; turn; turn = turn->next)
-        if ((users < 2 || may_start(storage, turn, weights)) &&
-            (!next || share_before(&turn->member->share, &next->member->share)))
-            next = turn;
-    return next;
+    const struct storage_member *next = NULL;
+    for (const struct storage_member *it = storage->first_waiting; it; it = it->next)
+        if ((users < 2 || may_start(storage, it, weights)) &&
+            (!next || share_before(&it->share, &next->share)))
+            next = it;
+    return next ? next->first_waiting : NULL;
 }
 
 static void start_waiting(struct storage *storage, uint64_t now)
@@ -237,6 +261,16 @@ static void wait_briefly(struct storage *storage, struct storage_turn *turn, uin
     pthread_cond_timedwait(&turn->begins, &storage->mutex, &time);
 }
 
+/* What time alone has changed. */
+static void look(struct storage *storage, uint64_t now)
+{
+    if (now - storage->looked < LOOK_NS)
+        return;
+    storage->looked = now;
+    uncount_overdue(storage, now);
+    start_waiting(storage, now);
+}
+
 static void wait_for_turn(struct storage *storage, struct storage_turn *turn, uint64_t now,
                           const _Atomic bool *interrupted)
 {
@@ -251,8 +285,7 @@ static void wait_for_turn(struct storage *storage, struct storage_turn *turn, ui
     while (!turn->runs && !atomic_load(interrupted)) {
         wait_briefly(storage, turn, now);
         now = clock_ns();
-        uncount_overdue(storage, now);
-        start_waiting(storage, now);
+        look(storage, now);
     }
     if (!turn->runs)
         end_wait(storage, turn, now);
@@ -269,7 +302,7 @@ bool storage_begin(struct storage_turn *turn, struct storage_member *member, uin
     uncount_overdue(storage, now);
     share_user(&member->share)->used_at = now;
     if (!storage->waiting &&
-        (active_users(storage, now, &weights) < 2 || may_start(storage, turn, weights)))
+        (active_users(storage, now, &weights) < 2 || may_start(storage, member, weights)))
         start(storage, turn, now);
     else
         wait_for_turn(storage, turn, now, interrupted);

@@ -33,6 +33,9 @@ struct storage_member {
     struct storage *storage;
     struct share share;
     struct storage_waits *waits;
+    /* Turns that wait, the oldest first; with some it is itself in a list. */
+    struct storage_turn *first_waiting, **last_waiting;
+    struct storage_member *next, **at;
 };
 
 /* A read, on the stack of who reads. */

@@ -261,13 +261,14 @@ static unsigned end_task(struct worker *worker, struct task *task)
     share_end(&queue->share, (double)task->took - (double)task->guess);
     if (task->done)
         queue->row_ns = (queue->row_ns + task->took / task->done) / 2 + 1;
+    unsigned large = worker->borrower; /* of those that wait for the common part one is due now */
     if (worker->borrower)
         worker->borrower = workers->common_lent = false;
     if (task->done < task->count)
         leave_rows(queue, task);
     if (queue->share.running == 0)
         pthread_cond_broadcast(&workers->done);
-    return task->done < task->count ? wanted(workers, queue) : 0;
+    return large + (task->done < task->count ? wanted(workers, queue) : 0);
 }
 
 /* Under the mutex. */

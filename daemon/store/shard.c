@@ -58,7 +58,7 @@ int shard_open(const struct dataset *dataset, uint32_t number, struct shard **ou
                          from->path);
     }
     struct stat stat = {0};
-    fstat(fd, &stat);
+    stamp_look(fd, &stat);
     *out = mem_new(sizeof **out);
     **out = (struct shard){.fd = fd,
                            .dataset = (struct dataset *)dataset,

@@ -2,6 +2,8 @@
  *
  *   bench_shares SECONDS      of each case
  *   bench_shares turns        ns of a turn where one user reads, 1 to 16 threads
+ *   bench_shares crowd        reads/s of 8 users who wait, 16 reads of each stream, and what they
+ * cost
  *
  * Streams as the reader makes them (rounds of 16 reads of 1 MiB, by a crew; the next round when all
  * have ended) on a stand-in for a storage: reads one after the other at one rate in all, and each
@@ -18,7 +20,7 @@
 #include "feed/crew.h"
 #include "feed/storage.h"
 
-enum { STREAMS_MAX = 8, ROUND = 16, READ_BYTES = 1 << 20, TURNS = 1000000 };
+enum { STREAMS_MAX = 8, ROUND = 16, READ_BYTES = 1 << 20, TURNS = 1000000, CROWD = 128 };
 #define MB 1e6
 
 struct device {
@@ -179,6 +181,7 @@ struct turner {
     struct storage_member member;
     struct storage_waits waits;
     pthread_t thread;
+    _Atomic uint64_t turns;
 };
 
 static void *turn_main(void *context)
@@ -210,11 +213,68 @@ static void turns(void)
     }
 }
 
+static void *crowd_main(void *context)
+{
+    static struct device disk = {.rate = 4000.0 * READ_BYTES};
+    struct turner *turner = context;
+    struct storage_turn turn;
+    while (storage_begin(&turn, &turner->member, READ_BYTES, &over)) {
+        device_read(&disk, 0);
+        atomic_fetch_add(&turner->turns, 1);
+        storage_end(&turn);
+        if (over)
+            break;
+    }
+    return NULL;
+}
+
+static uint64_t all_turns(struct turner *turners, uint32_t count)
+{
+    uint64_t turns = 0;
+    for (uint32_t i = 0; i < count; i++)
+        turns += atomic_load(&turners[i].turns);
+    return turns;
+}
+
+static void crowd_of(uint32_t streams)
+{
+    static pthread_t threads[CROWD * ROUND];
+    struct turner *turners = mem_array(streams, sizeof *turners);
+    over = false;
+    for (uint32_t i = 0; i < streams; i++) {
+        storage_join(1, &(struct share_terms){.uid = i % 8, .job = i}, &turners[i].waits,
+                     &turners[i].member);
+        for (uint32_t t = 0; t < ROUND; t++)
+            threads[i * ROUND + t] = thread_start("crowd", crowd_main, &turners[i]);
+    }
+    uint64_t before = all_turns(turners, streams), begin = clock_ns();
+    uint64_t cpu = clock_read(CLOCK_PROCESS_CPUTIME_ID);
+    sleep(3);
+    double turns = (double)(all_turns(turners, streams) - before);
+    printf("%3u streams: %5.0f reads/s of 4000, %.1f us of processor time a read\n", streams,
+           turns * 1e9 / (double)(clock_ns() - begin),
+           (double)(clock_read(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1e3 / turns);
+    over = true;
+    for (uint32_t i = 0; i < streams * ROUND; i++)
+        pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < streams; i++)
+        storage_leave(&turners[i].member);
+    free(turners);
+}
+
+static void crowd(void)
+{
+    for (uint32_t streams = 8; streams <= CROWD; streams *= 4)
+        crowd_of(streams);
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 2 && strcmp(argv[1], "turns") == 0)
         turns();
+    else if (argc == 2 && strcmp(argv[1], "crowd") == 0)
+        crowd();
     else if (argc == 2 && atof(argv[1]) > 0)
         cases(atof(argv[1]));
     else

@@ -85,6 +85,24 @@ START_TEST(all_is_told_at_the_end)
 }
 END_TEST
 
+/* A thread that has read the clock before another, and has the lock after it. */
+START_TEST(an_older_reading_of_the_clock_ends_no_window)
+{
+    struct log_told told;
+    ck_assert(admit_at(&site, "a", 1));
+    ck_assert(!due_at(0.9, &told));
+    ck_assert(!admit_at(&site, "a", 0.9));
+    ck_assert(!due_at(0.9, &told));
+    ck_assert(log_fold_next((uint64_t)(100.9 * (double)CLOCK_SECOND), true, &told));
+    ck_assert_double_eq(told.seconds, 0);
+    for (int i = 0; i < 30; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "line %d", i);
+        ck_assert_int_eq(admit_at(&site, text, 0.9), i < 9);
+    }
+}
+END_TEST
+
 /* More kinds at once than the table has room for: each line is printed or counted. */
 START_TEST(nothing_is_lost_in_a_flood)
 {
@@ -159,6 +177,7 @@ int main(void)
     tcase_add_test(tcase, what_goes_on_stays_known);
     tcase_add_test(tcase, lines_left_out_are_told_when_nothing_follows);
     tcase_add_test(tcase, all_is_told_at_the_end);
+    tcase_add_test(tcase, an_older_reading_of_the_clock_ends_no_window);
     tcase_add_test(tcase, nothing_is_lost_in_a_flood);
     tcase_add_test(tcase, long_lines_are_not_compared);
     tcase_add_test(tcase, threads_lose_nothing);

@@ -215,6 +215,23 @@ START_TEST(other_terms_while_it_runs)
 }
 END_TEST
 
+/* What they have had more or less than others stays as much of it. */
+START_TEST(other_weights_for_all)
+{
+    join(1, 1, 1, 1), join(2, 1, 2, 1);
+    serve(100);
+    give(0, 90);
+    for (uint32_t i = 0; i < 2; i++)
+        share_set_terms(&tree, &streams[i],
+                        &(struct share_terms){
+                            .uid = i + 1, .user_weight = 1000, .job = i + 1, .job_weight = 1});
+    got[0] = got[1] = 0;
+    serve(300);
+    ck_assert_double_ge(got[0], 150 - 90);
+    ck_assert_double_ge(got[1], 150);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("share_tree");
@@ -230,6 +247,7 @@ int main(void)
     tcase_add_test(tcase, fair_within_the_credit);
     tcase_add_test(tcase, room_of_a_user);
     tcase_add_test(tcase, other_terms_while_it_runs);
+    tcase_add_test(tcase, other_weights_for_all);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -160,6 +160,60 @@ START_TEST(a_limit_and_fewer_threads)
 }
 END_TEST
 
+enum { SMALL = 40 };
+static struct client limited = {.cost = 1000}, other = {.ahead = 9};
+
+static bool borrow(struct decoder *decoder)
+{
+    return decoder->limits.borrow(decoder->limits.context, 1);
+}
+
+/* Its first row has the common memory. */
+static bool run_limited(void *context, void *item, struct decoder *decoder)
+{
+    struct client *client = context;
+    if (!gate_entered)
+        return borrow(decoder) && run_gate(context, item, decoder);
+    usleep(client->cost);
+    return true;
+}
+
+static bool run_other(void *context, void *item, struct decoder *decoder)
+{
+    (void)context, (void)item;
+    if (!borrow(decoder)) {
+        gate_open = true;
+        return false;
+    }
+    for (int ms = 0; ms < 5000 && limited.runs < 1 + SMALL; ms++)
+        usleep(1000);
+    return true;
+}
+
+static const struct workers_work of_limited = {run_limited, count_done, drop, tell_ahead},
+                                 of_other = {run_other, count_done, drop, tell_ahead};
+
+/* Two threads are at it, whichever of them ends the row that had the common memory. */
+START_TEST(a_limit_and_rows_that_waited_for_memory)
+{
+    start(2);
+    open_queue(&limited, &of_limited, false);
+    open_queue(&other, &of_other, false);
+    set_terms(&limited, 1, 1, 1, 1);
+    set_terms(&other, 2, 1, 0, 2);
+    push(&limited, 1);
+    while (!gate_entered)
+        usleep(1000);
+    push(&limited, SMALL);
+    push(&other, 1);
+    wait_runs(&other, 1);
+    ck_assert_uint_eq(limited.runs, 1 + SMALL);
+    workers_queue_free(limited.queue);
+    workers_queue_free(other.queue);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shares");
@@ -169,6 +223,7 @@ int main(void)
     tcase_add_test(tests, threads_of_a_user);
     tcase_add_test(tests, a_limit_holds_up_nobody_else);
     tcase_add_test(tests, a_limit_and_fewer_threads);
+    tcase_add_test(tests, a_limit_and_rows_that_waited_for_memory);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
