@@ -103,6 +103,15 @@ static void more_workers(struct advising *it)
 {
     const struct verdict_input *f = &it->in->figures;
     char rates[RATES_TEXT];
+    if (verdict_user_has_all(f)) {
+        double gain = (double)f->workers / f->user_threads;
+        add(it, gain,
+            "threads: %u instead of %u for its user (users in the configuration): %s; cost: "
+            "workers "
+            "that other users would have",
+            f->workers, f->user_threads, rates_words(it, gain, rates));
+        return;
+    }
     uint32_t wanted = it->ceiling > 0 ? verdict_workers(f, it->ceiling) : f->cpus;
     uint32_t most = f->cpus > f->workers ? f->cpus : f->workers;
     uint32_t workers = wanted < most || !f->cpus ? wanted : most;

@@ -21,7 +21,14 @@ struct sum {
     double longest_wait;
     double most; /* that one of them could take */
     const struct view *one;
+    bool several; /* users */
 };
+
+static struct share_terms terms_of(const struct view *view)
+{
+    const struct group *group = view->session->group;
+    return group ? group->params.terms : (struct share_terms){0};
+}
 
 static bool same_stream(const struct view *a, const struct view *b)
 {
@@ -148,6 +155,7 @@ static void add_stream(const struct view *view, struct sum *sum, struct verdict_
     input->slots_held_share += client->slots_held_share;
     input->samples_per_s += client->samples_per_s;
     input->demand += demand_of(client);
+    sum->several |= !first && terms_of(view).uid != terms_of(sum->one).uid;
     sum->one = view;
     if (demand_of(client) > sum->most)
         sum->most = demand_of(client);
@@ -198,6 +206,7 @@ static bool add_up(const struct census *census, const struct selection *which,
     }
     if (!sum.stages.streams)
         return false;
+    input->user_threads = sum.several ? 0 : terms_of(sum.one).threads;
     input->others_grow = others_grow(census, sum.one, true, sum.most);
     finish_sum(&sum,
                which->probe ? input->workers : census_workers_left_to(census, which->feed_number),
@@ -222,7 +231,7 @@ static void appraise_trainer(const struct census *census, const struct view *vie
     input->read_limit = client->read_limit;
     input->decode_limit = client->decode_limit;
     input->share = view->share;
-    input->user_threads = view->session->group ? view->session->group->params.terms.threads : 0;
+    input->user_threads = terms_of(view).threads;
     if (input->demand > input->decode_limit)
         input->others_grow = others_grow(census, view, false, input->demand);
     input->decode_per_worker = client->decode_per_worker;

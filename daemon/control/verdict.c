@@ -200,11 +200,15 @@ static enum verdict_stage trainer_limits(const struct verdict_input *in, char *t
     return VERDICT_TRAINER;
 }
 
-/* All of the workers that its user may have work for it, or could. */
 static bool user_has_all(const struct verdict_input *in, double limit)
 {
     return in->user_threads && in->user_threads < in->workers &&
            limit * VERDICT_CLOSE > known(in->decode_per_worker) * in->user_threads;
+}
+
+bool verdict_user_has_all(const struct verdict_input *in)
+{
+    return user_has_all(in, known(in->decode_limit));
 }
 
 /* Whose the others are. */
@@ -309,7 +313,7 @@ static void say_remedy(const struct verdict_input *in, enum verdict_stage stage,
         snprintf(text, size, "; a larger batch would help");
     else if (share(in->throttled_share) >= THROTTLED_MUCH)
         snprintf(text, size, "; a higher limit would help");
-    else if (user_has_all(in, known(in->decode_limit)))
+    else if (verdict_user_has_all(in))
         snprintf(text, size, "; more threads for its user would help");
     else
         say_more_workers(in, demand, text, size);

@@ -60,6 +60,8 @@ double verdict_demand(double samples_per_s, double wait_share);
 /* The narrowest stage of the input side and its capacity; VERDICT_UNKNOWN, 0: none is known. */
 enum verdict_stage verdict_narrowest(const struct verdict_input *input, enum verdict_stage but,
                                      double *limit);
+/* All of the workers that its user may have work for it, or could. */
+bool verdict_user_has_all(const struct verdict_input *input);
 /* Workers that would reach `target` samples/s; 0 = cannot be said. */
 uint32_t verdict_workers(const struct verdict_input *input, double target);
 /* "1,440/s", "7.5/s"; returns text. */

@@ -35,6 +35,7 @@ class Settings(unittest.TestCase):
         here = os.getcwd()
         self.assertEqual(Feed(shards="a/{0..9}.tar").settings["source"], f"{here}/a/{{0..9}}.tar")
         self.assertEqual(Feed(source=["/a.tar", pathlib.Path("b.tar")]).settings["source"], ["/a.tar", f"{here}/b.tar"])
+        self.assertEqual(Feed(shards=b"/a.tar").settings["source"], "/a.tar")
         self.assertEqual(Feed(folder="~/pictures", exclude="out.txt").settings,
                          {"name": "feed", "folder": os.path.expanduser("~/pictures"), "exclude": f"{here}/out.txt"})
 

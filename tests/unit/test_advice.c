@@ -65,6 +65,17 @@ START_TEST(workers_where_cpus_are_free)
 }
 END_TEST
 
+START_TEST(threads_where_its_user_has_no_more)
+{
+    in.figures.user_threads = 1;
+    in.figures.decode_limit = 420;
+    ck_assert_ptr_nonnull(
+        strstr(said("threads: 2 instead of 1 for its user"), "cost: workers that"));
+    ck_assert_ptr_null(said("workers:"));
+    ck_assert_ptr_null(said("more CPUs"));
+}
+END_TEST
+
 START_TEST(cpus_where_none_is_free)
 {
     in.figures.cpus = 2;
@@ -247,6 +258,7 @@ int main(void)
     TCase *tcase = tcase_create("remedies");
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, workers_where_cpus_are_free);
+    tcase_add_test(tcase, threads_where_its_user_has_no_more);
     tcase_add_test(tcase, cpus_where_none_is_free);
     tcase_add_test(tcase, a_cgroup_that_throttles);
     tcase_add_test(tcase, fast_pixels);

@@ -121,6 +121,20 @@ START_TEST(a_feed_has_the_sum_of_its_clients)
 }
 END_TEST
 
+START_TEST(the_bound_of_a_user_is_that_of_a_feed_which_is_his_alone)
+{
+    struct group groups[CLIENTS] = {{.params.terms = {.uid = 1001, .threads = 1}},
+                                    {.params.terms = {.uid = 1001, .threads = 1}}};
+    for (int i = 0; i < CLIENTS; i++)
+        sessions[i].group = &groups[i];
+    ck_assert(appraise_feed(&census, 0, &input));
+    ck_assert_uint_eq(input.user_threads, 1);
+    groups[0].params.terms.uid = 1002;
+    ck_assert(appraise_feed(&census, 0, &input));
+    ck_assert_uint_eq(input.user_threads, 0);
+}
+END_TEST
+
 START_TEST(idle_workers_are_counted_once)
 {
     /* Each: its half used, half of the workers idle. */
@@ -265,6 +279,7 @@ int main(void)
     tcase_add_test(alone, a_client_has_its_own_figures);
     tcase_add_test(alone, what_a_trainer_could_take_is_told_where_known);
     tcase_add_test(alone, a_feed_has_the_sum_of_its_clients);
+    tcase_add_test(alone, the_bound_of_a_user_is_that_of_a_feed_which_is_his_alone);
     tcase_add_test(alone, idle_workers_are_counted_once);
     tcase_add_test(alone, workers_of_other_feeds_are_not_counted);
     tcase_add_test(alone, others_that_wait_take_of_what_is_added);
