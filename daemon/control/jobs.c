@@ -313,9 +313,23 @@ static bool comes_back(const struct job *job, const struct job_want *want)
            (token->next - origin) % ((uint64_t)job->world * job->batch) == 0;
 }
 
+/* One that comes back by itself to a job of before: a daemon that keeps none has served another of
+ * this name since. */
+static bool is_of_later(const struct job *job, const struct job_want *want)
+{
+    const char *plan = want->resume_plan ? want->resume_plan : "";
+    return awaits_any(job) &&
+           (want->resume->epoch != job->start.epoch ||
+            want->resume->position != job->start.position ||
+            (*plan && strcmp(plan, job->plan_id) != 0) || !fits(want->world, job->world) ||
+            !fits(want->batch, job->batch) || !fits(want->seed, job->seed));
+}
+
 static bool begins_anew(const struct job *job, const struct job_want *want)
 {
-    return job->empty_since && !want->resume && !want->last && !comes_back(job, want);
+    if (!job->empty_since || want->last)
+        return false;
+    return want->resume ? is_of_later(job, want) : !comes_back(job, want);
 }
 
 const struct feed_spec *jobs_spec(const struct jobs *jobs, const struct job_want *want)

@@ -267,6 +267,25 @@ START_TEST(a_new_one_that_has_served_nobody_ends_nothing)
 }
 END_TEST
 
+/* Kept, then a daemon that keeps nothing, then one that finds what was kept. */
+START_TEST(who_comes_back_knows_better_than_what_was_kept_long_ago)
+{
+    static const struct job_start other = {3, 0};
+    serve(want(0, 2), (struct job_place){0, 7});
+    start_again(T0);
+    struct job_want w = want(0, _i == 1 ? 1 : 2);
+    w.resume = _i == 0 ? &other : &(struct job_start){0, 0};
+    w.resume_plan = _i == 2 ? "fedcba9876543210" : "0123456789abcdef";
+    claim(w, T0);
+    ck_assert(!jobs_stood(job, 0, &(struct job_place){0, 0}));
+    ck_assert(job->world == w.world.value && job->start.epoch == w.resume->epoch);
+    serve_at((struct job_place){3, 0});
+    w.resume = &(struct job_start){0, 20}; /* now it runs */
+    w.rank.value = 1;
+    ck_assert(jobs_claim(jobs, &w, T0, &job, &rank, &refusal));
+}
+END_TEST
+
 /* A rank comes with a token before the others have come back. */
 START_TEST(a_token_of_a_run_that_is_awaited_is_no_new_run)
 {
@@ -380,6 +399,7 @@ int main(void)
     tcase_add_test(test, nobody_lives_and_all_go_on_from_one_place);
     tcase_add_test(test, who_comes_back_finds_its_start);
     tcase_add_test(test, a_new_one_that_has_served_nobody_ends_nothing);
+    tcase_add_loop_test(test, who_comes_back_knows_better_than_what_was_kept_long_ago, 0, 3);
     tcase_add_loop_test(test, a_token_of_a_run_that_is_awaited_is_no_new_run, 0, 4);
     tcase_add_test(test, killed_at_any_time_it_knows_what_was_released);
     suite_add_tcase(suite, test);
