@@ -253,32 +253,6 @@ START_TEST(left_job_is_made_anew_by_any_other_attach)
 }
 END_TEST
 
-START_TEST(left_job_stays_until_the_new_one_has_served)
-{
-    left_job();
-    struct job_want anew = want(2), last = want(3);
-    last.last = true;
-    anew.rank = some(1); /* world is 1 */
-    ck_assert_int_eq(claim(anew), DLP_ERROR_BAD_REQUEST);
-    anew.rank = some(0);
-    for (int i = 0; i < 2; i++) { /* refused later, or killed */
-        ck_assert_int_eq(claim(anew), 0);
-        ck_assert(!jobs_stood(job, 0, &stood));
-        jobs_release(jobs, job, 0, T0);
-    }
-    ck_assert_int_eq(claim(last), 0);
-    ck_assert_uint_eq(job->start.position, 7 * 32);
-    jobs_served(jobs, job, 0, (struct job_place){2, 0}, false);
-    jobs_release(jobs, job, 0, T0);
-    ck_assert_int_eq(claim(anew), 0);
-    jobs_served(jobs, job, 0, (struct job_place){0}, false);
-    ck_assert_ptr_null(jobs_first(jobs)->next);
-    jobs_release(jobs, job, 0, T0);
-    ck_assert_int_eq(claim(last), 0);
-    ck_assert_uint_eq(job->start.epoch, 0);
-}
-END_TEST
-
 START_TEST(left_job_ends_after_its_time)
 {
     left_job();
@@ -599,7 +573,6 @@ int main(void)
     tcase_add_test(test, user_feed_name_and_probe_are_the_key);
     tcase_add_test(test, left_job_is_kept_for_reconnects);
     tcase_add_test(test, left_job_is_made_anew_by_any_other_attach);
-    tcase_add_test(test, left_job_stays_until_the_new_one_has_served);
     tcase_add_test(test, left_job_ends_after_its_time);
     tcase_add_test(test, reconnect_must_be_of_the_same_run);
     tcase_add_test(test, reconnect_makes_a_job_that_is_gone);

@@ -254,12 +254,24 @@ END_TEST
 
 START_TEST(a_new_one_that_has_served_nobody_ends_nothing)
 {
-    serve(want(0, 1), (struct job_place){0, 7});
+    struct job_want anew = want(0, 1), last = want(0, 1), wrong = want(1, 1);
+    last.last = true;
+    serve(anew, (struct job_place){0, 7});
     jobs_release(jobs, job, 0, T0);
-    claim(want(0, 1), T0);
+    ck_assert(jobs_claim(jobs, &wrong, T0, &job, &rank, &refusal));
+    for (int i = 0; i < 2; i++) { /* refused later, or killed */
+        claim(anew, T0);
+        ck_assert(!jobs_stood(job, 0, &(struct job_place){0, 0}));
+        jobs_release(jobs, job, 0, T0);
+    }
+    claim(anew, T0);
     start_again(T0);
     ck_assert_uint_eq(restored, 1);
-    serve(want(0, 1), (struct job_place){0, 0});
+    claim(last, T0);
+    ck_assert_uint_eq(job->start.position, 7 * 10);
+    jobs_release(jobs, job, 0, T0);
+    serve(anew, (struct job_place){0, 0});
+    ck_assert_ptr_null(jobs_first(jobs)->next);
     start_again(T0);
     ck_assert_uint_eq(restored, 1);
     job = (struct job *)jobs_first(jobs);
