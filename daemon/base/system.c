@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
 #include "base/mem.h"
 
@@ -29,12 +30,12 @@ static uint64_t read_number(const char *folder, const char *name, uint64_t none)
     return word[0] >= '0' && word[0] <= '9' ? strtoull(word, NULL, 10) : none;
 }
 
-/* Sum of the lines "name number" whose name is one of two. */
-static uint64_t read_stats(const char *path, const char *first, const char *second)
+/* Sum of the lines "name number" whose name is one of two; `none` where the file is missing. */
+static uint64_t read_stats(const char *path, const char *first, const char *second, uint64_t none)
 {
     FILE *file = fopen(path, "re");
     if (!file)
-        return 0;
+        return none;
     uint64_t sum = 0, value;
     char name[64];
     while (fscanf(file, "%63[^ :]%*[ :]%" SCNu64 "%*[^\n]", name, &value) == 2) {
@@ -186,8 +187,8 @@ static void visit_free(const char *folder, bool v2, void *context)
         return;
     uint64_t used = read_number(folder, v2 ? "memory.current" : "memory.usage_in_bytes", 0);
     cleanup_free char *stat = mem_format("%s/memory.stat", folder);
-    uint64_t files = v2 ? read_stats(stat, "inactive_file", "active_file")
-                        : read_stats(stat, "total_inactive_file", "total_active_file");
+    uint64_t files = v2 ? read_stats(stat, "inactive_file", "active_file", 0)
+                        : read_stats(stat, "total_inactive_file", "total_active_file", 0);
     used -= least(used, files);
     *lowest = least(*lowest, limit - least(limit, used));
 }
@@ -218,10 +219,15 @@ static void visit_quota(const char *folder, bool v2, void *context)
         *lowest = (uint32_t)cpus;
 }
 
+/* Where no more files may be open it is all that the machine has: whoever needs one is told so. */
 static uint64_t machine_memory(const char *root, const char *name)
 {
     cleanup_free char *path = mem_format("%s/proc/meminfo", root);
-    return read_stats(path, name, name) * 1024;
+    uint64_t kib = read_stats(path, name, name, UINT64_MAX);
+    struct sysinfo info;
+    if (kib != UINT64_MAX)
+        return kib * 1024;
+    return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : UINT64_MAX;
 }
 
 uint64_t system_memory_at(const char *root)

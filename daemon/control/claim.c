@@ -49,7 +49,11 @@ static const struct feed_spec *running_spec(const struct session *session,
                             .feed = message->feed,
                             .name = session->job_name,
                             .probe = message->probe,
+                            .rank = optional(message->rank),
+                            .world = optional(message->world),
+                            .batch = optional(message->batch),
                             .resume = place->reconnects ? &place->start : NULL,
+                            .token = place->has_token ? &place->token : NULL,
                             .last = place->last};
     const struct feed_spec *spec = jobs_spec(jobs, &want);
     if (spec || message->probe)

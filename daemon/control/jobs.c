@@ -41,8 +41,32 @@ void jobs_free(struct jobs *jobs)
     free(jobs);
 }
 
+static bool is_meant(const struct job *job, const struct job_want *want)
+{
+    return (job->uid == want->uid || want->shared) && job->shared == want->shared &&
+           job->probe == want->probe && strcmp(job->feed, want->feed) == 0 &&
+           strcmp(job->name, want->name) == 0;
+}
+
+/* In whose place the job begins, until it has served somebody; NULL = in nobody's. */
+static struct job *former_of(const struct jobs *jobs, const struct job *job)
+{
+    const struct job_want same = {.uid = job->uid,
+                                  .shared = job->shared,
+                                  .probe = job->probe,
+                                  .feed = job->feed,
+                                  .name = job->name};
+    struct job *former = job->begun ? NULL : jobs->first;
+    while (former && (!former->aside || !is_meant(former, &same)))
+        former = former->next;
+    return former;
+}
+
 static void remove_job(struct jobs *jobs, struct job *job)
 {
+    struct job *former = former_of(jobs, job);
+    if (former)
+        former->aside = false;
     jobs_forget(jobs, job);
     struct job **at = &jobs->first;
     while (*at != job)
@@ -54,9 +78,7 @@ static void remove_job(struct jobs *jobs, struct job *job)
 static struct job *find_job(const struct jobs *jobs, const struct job_want *want)
 {
     struct job *job = jobs->first;
-    while (job && (job->ended || (job->uid != want->uid && !want->shared) ||
-                   job->shared != want->shared || job->probe != want->probe ||
-                   strcmp(job->feed, want->feed) != 0 || strcmp(job->name, want->name) != 0))
+    while (job && (job->ended || job->aside || !is_meant(job, want)))
         job = job->next;
     return job;
 }
@@ -271,9 +293,43 @@ static void begin_after_released(struct jobs *jobs, struct job *job)
     job->nranks = 0;
 }
 
+static bool fits(struct job_optional given, uint64_t value)
+{
+    return !given.given || given.value == value;
+}
+
+/* A rank with a token of this very run, while others of it may still come back by themselves: had
+ * the daemon not ended, it would have found them running. */
+static bool comes_back(const struct job *job, const struct job_want *want)
+{
+    const struct token *token = want->token;
+    struct job_place stood;
+    if (!token || job->shared || !awaits_any(job) || strcmp(token->plan_id, job->plan_id) != 0 ||
+        !fits(want->world, job->world) || !fits(want->batch, job->batch) || !want->rank.given ||
+        want->rank.value >= job->world || !jobs_stood(job, (uint32_t)want->rank.value, &stood))
+        return false;
+    uint64_t origin = token->epoch == job->start.epoch ? job->start.position : 0;
+    return token->epoch >= job->start.epoch && token->next >= origin &&
+           (token->next - origin) % ((uint64_t)job->world * job->batch) == 0;
+}
+
+/* One that comes back by itself to a job of before: a daemon that keeps none has served another of
+ * this name since. */
+static bool is_of_later(const struct job *job, const struct job_want *want)
+{
+    const char *plan = want->resume_plan ? want->resume_plan : "";
+    return awaits_any(job) &&
+           (want->resume->epoch != job->start.epoch ||
+            want->resume->position != job->start.position ||
+            (*plan && strcmp(plan, job->plan_id) != 0) || !fits(want->world, job->world) ||
+            !fits(want->batch, job->batch) || !fits(want->seed, job->seed));
+}
+
 static bool begins_anew(const struct job *job, const struct job_want *want)
 {
-    return job->empty_since && !want->resume && !want->last;
+    if (!job->empty_since || want->last)
+        return false;
+    return want->resume ? is_of_later(job, want) : !comes_back(job, want);
 }
 
 const struct feed_spec *jobs_spec(const struct jobs *jobs, const struct job_want *want)
@@ -302,11 +358,11 @@ int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, str
     struct job *job = find_job(jobs, want);
     if (check_running(job, want, refusal))
         return (int)refusal->code;
+    struct job *former = NULL, *made = NULL;
     if (job && begins_anew(job, want)) {
-        remove_job(jobs, job);
+        former = job;
         job = NULL;
     }
-    struct job *made = NULL;
     if (!job) {
         job = made = make_job(want);
         if (!job->batch) {
@@ -324,6 +380,8 @@ int jobs_claim(struct jobs *jobs, const struct job_want *want, uint64_t now, str
             free_job(made);
         return code;
     }
+    if (former)
+        former->aside = true;
     if (made) {
         made->number = ++jobs->made;
         made->next = jobs->first;
@@ -379,10 +437,13 @@ void jobs_served(struct jobs *jobs, struct job *job, uint32_t rank, struct job_p
                  bool rowless)
 {
     struct job_rank *found = find_rank(job, rank);
+    struct job *former = former_of(jobs, job);
     job->begun = found->served = true;
     found->rowless = rowless;
     found->place = place;
     jobs_keep(jobs, job, found);
+    if (former)
+        remove_job(jobs, former);
 }
 
 void jobs_stands(struct jobs *jobs, struct job *job, uint32_t rank, struct job_place place)

@@ -1,8 +1,8 @@
 /* Jobs and the ranks claimed in them. A job is known by (user, feed, name, probe); a shared one, a
  * group of a mirror feed, by (feed, name), and each rank of it may be had by many. Its first attach
  * fixes world, batch, seed and start; later ones are compared with it. After its last client it is
- * kept for a while, for reconnects and `resume: last` only; with a ledger over the daemon's end,
- * too. Loop thread; no clock and no I/O of its own. */
+ * kept for a while, for reconnects and `resume: last` only, until another attach has begun it anew;
+ * with a ledger over the daemon's end, too. Loop thread; no clock and no I/O of its own. */
 #ifndef JOBS_H
 #define JOBS_H
 
@@ -54,6 +54,7 @@ struct job {
     bool begun;           /* a client has been served */
     bool rebuilt;         /* from a reconnect: which ranks it has served is not known */
     bool ended;           /* nobody finds it any more; it goes with its last claim */
+    bool aside;           /* another that has its name begins, and ends it when it serves */
     bool follows;         /* it starts after what the ranks of its run before had released */
     uint32_t kept;        /* its entry of the ledger, */
     bool moved;           /* which has its start of before */

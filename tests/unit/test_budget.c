@@ -73,6 +73,15 @@ START_TEST(without_cgroups_the_machine_counts)
 }
 END_TEST
 
+START_TEST(memory_that_cannot_be_asked_for_is_not_none)
+{
+    cleanup_free char *path = mem_format("%s/proc/meminfo", root);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_uint_gt(system_memory_free_at(root), 64 * MIB);
+    ck_assert_uint_eq(system_memory_free_at(root), system_memory_at(root));
+}
+END_TEST
+
 START_TEST(v2_every_level_up_to_the_root)
 {
     put_v2("/a/b/c", "/", "/sys/fs/cgroup");
@@ -314,6 +323,7 @@ int main(void)
     TCase *trees = tcase_create("system");
     tcase_add_checked_fixture(trees, setup, teardown);
     tcase_add_test(trees, without_cgroups_the_machine_counts);
+    tcase_add_test(trees, memory_that_cannot_be_asked_for_is_not_none);
     tcase_add_test(trees, v2_every_level_up_to_the_root);
     tcase_add_test(trees, v2_free_is_limit_less_what_cannot_be_taken_back);
     tcase_add_test(trees, v2_mounted_from_inside);

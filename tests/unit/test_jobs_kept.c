@@ -252,6 +252,90 @@ START_TEST(who_comes_back_finds_its_start)
 }
 END_TEST
 
+START_TEST(a_new_one_that_has_served_nobody_ends_nothing)
+{
+    struct job_want anew = want(0, 1), last = want(0, 1), wrong = want(1, 1);
+    last.last = true;
+    serve(anew, (struct job_place){0, 7});
+    jobs_release(jobs, job, 0, T0);
+    ck_assert(jobs_claim(jobs, &wrong, T0, &job, &rank, &refusal));
+    for (int i = 0; i < 2; i++) { /* refused later, or killed */
+        claim(anew, T0);
+        ck_assert(!jobs_stood(job, 0, &(struct job_place){0, 0}));
+        jobs_release(jobs, job, 0, T0);
+    }
+    claim(anew, T0);
+    start_again(T0);
+    ck_assert_uint_eq(restored, 1);
+    claim(last, T0);
+    ck_assert_uint_eq(job->start.position, 7 * 10);
+    jobs_release(jobs, job, 0, T0);
+    serve(anew, (struct job_place){0, 0});
+    ck_assert_ptr_null(jobs_first(jobs)->next);
+    start_again(T0);
+    ck_assert_uint_eq(restored, 1);
+    job = (struct job *)jobs_first(jobs);
+    ck_assert_uint_eq(stood(0).step, 0);
+}
+END_TEST
+
+/* Kept, then a daemon that keeps nothing, then one that finds what was kept. */
+START_TEST(who_comes_back_knows_better_than_what_was_kept_long_ago)
+{
+    static const struct job_start other = {3, 0};
+    serve(want(0, 2), (struct job_place){0, 7});
+    start_again(T0);
+    struct job_want w = want(0, _i == 1 ? 1 : 2);
+    w.resume = _i == 0 ? &other : &(struct job_start){0, 0};
+    w.resume_plan = _i == 2 ? "fedcba9876543210" : "0123456789abcdef";
+    claim(w, T0);
+    ck_assert(!jobs_stood(job, 0, &(struct job_place){0, 0}));
+    ck_assert(job->world == w.world.value && job->start.epoch == w.resume->epoch);
+    serve_at((struct job_place){3, 0});
+    w.resume = &(struct job_start){0, 20}; /* now it runs */
+    w.rank.value = 1;
+    ck_assert(jobs_claim(jobs, &w, T0, &job, &rank, &refusal));
+}
+END_TEST
+
+/* A rank comes with a token before the others have come back. */
+START_TEST(a_token_of_a_run_that_is_awaited_is_no_new_run)
+{
+    static const struct job_start start = {0, 0};
+    struct token token = {.epoch = 0, .next = 6 * 20, .plan_id = "0123456789abcdef"};
+    struct job_want back = want(1, 2), anew = want(0, 2);
+    back.resume = &start;
+    anew.token = &token;
+    serve(want(0, 2), (struct job_place){0, 7});
+    serve(want(1, 2), (struct job_place){0, 5});
+    start_again(T0);
+    claim(anew, T0);
+    serve_at((struct job_place){0, 6});
+    claim(back, T0);
+    ck_assert(stood(0).step == 6 && stood(1).step == 5);
+    start_again(T0);
+    switch (_i) {
+    case 0:
+        token.next += 10; /* between two steps */
+        break;
+    case 1:
+        token.plan_id[0] = '1';
+        break;
+    case 2:
+        anew.batch = (struct job_optional){true, 20};
+        break;
+    case 3: /* nobody is awaited */
+        claim(back, T0);
+        jobs_release(jobs, job, 1, T0);
+        claim_last(0, T0);
+        jobs_release(jobs, job, 0, T0);
+        break;
+    }
+    claim(anew, T0);
+    ck_assert_uint_eq(job->start.position, token.next);
+}
+END_TEST
+
 /* A child serves, releases, ends and goes on as fast as it can; what it had done when it is killed
  * is known afterwards. */
 static void be_killed(_Atomic uint64_t *done)
@@ -326,6 +410,9 @@ int main(void)
     tcase_add_test(test, an_ended_job_is_forgotten_at_once);
     tcase_add_test(test, nobody_lives_and_all_go_on_from_one_place);
     tcase_add_test(test, who_comes_back_finds_its_start);
+    tcase_add_test(test, a_new_one_that_has_served_nobody_ends_nothing);
+    tcase_add_loop_test(test, who_comes_back_knows_better_than_what_was_kept_long_ago, 0, 3);
+    tcase_add_loop_test(test, a_token_of_a_run_that_is_awaited_is_no_new_run, 0, 4);
     tcase_add_test(test, killed_at_any_time_it_knows_what_was_released);
     suite_add_tcase(suite, test);
     SRunner *runner = srunner_create(suite);
