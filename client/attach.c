@@ -25,7 +25,8 @@ int attach_start(struct dataload *handle)
     static const struct dlp_channel_limits limits = {DLP_FRAME_TO_CLIENT_MAX,
                                                      DLP_UNPACK_TO_CLIENT_MAX, .take_fds = true};
     /* Our daemon is looked for where it was, not a system's daemon in its place. */
-    const char *chosen = handle->attached ? handle->peer : handle->options.socket;
+    bool again = handle->attached || handle->anew_until;
+    const char *chosen = again ? handle->peer : handle->options.socket;
     int fd = dlp_socket_connect(chosen, handle->error, sizeof handle->error);
     if (fd < 0)
         return fd;
@@ -192,7 +193,7 @@ void attach_refused(struct dataload *handle, unsigned code, const char *text)
 
 void attach_overdue(struct dataload *handle)
 {
-    if (handle->attached) {
+    if (handle->attached || handle->deadline == handle->anew_until) {
         reconnect_give_up(handle);
         return;
     }
@@ -320,6 +321,11 @@ static void wait_for_answer(struct dataload *handle)
         handle_end(handle, -EINTR, "attach to %s: interrupted by a signal", handle->feed);
 }
 
+static bool is_under_way(const struct dataload *handle)
+{
+    return handle->phase == PHASE_LOST ? !handle->attached : handle->phase <= PHASE_ATTACH;
+}
+
 static void drive_attach(struct dataload *handle)
 {
     handle->deadline = in_ms(handle->options.timeout_ms);
@@ -327,7 +333,7 @@ static void drive_attach(struct dataload *handle)
     if (r < 0)
         handle_end(handle, r, "%s", handle->error);
     request_pump(handle);
-    while (handle->phase >= PHASE_HELLO && handle->phase <= PHASE_ATTACH) {
+    while (is_under_way(handle)) {
         wait_for_answer(handle);
         request_pump(handle);
     }

@@ -65,6 +65,7 @@ struct dataload {
         offer; /* id of the Attach by which memory of a GPU was taken, until a batch is in it */
     uint64_t awaited; /* id of the request that has no reply yet, else 0 */
     int64_t deadline, retry_at;
+    int64_t anew_until; /* the first attach has met the daemon's end, and is tried anew; 0 = not */
     char report[DLP_TEXT_MAX + 1]; /* last AttachProgress, or refusal that may pass */
 
     /* From the first AttachReply on. */

@@ -158,7 +158,7 @@ typedef struct dataload_stats {
  * no daemon is running; -ENOENT: it has no such feed; -EACCES: the caller may not use it; -ENODEV:
  * batches cannot lie on a GPU, and options.device says that they have to; -ESHUTDOWN: it drains;
  * -EIO: a shard cannot be read; -EOPNOTSUPP: it is too old for a feed of the caller's own;
- * -ECONNRESET: it has ended meanwhile: attach again. */
+ * -ECONNRESET: it has ended meanwhile, and none has served us within reconnect_ms. */
 DATALOAD_API int dataload_attach(const char *feed, const dataload_options *options,
                                  dataload **handle);
 /* Gives everything back and frees the handle; NULL is fine. Batches not released become invalid. */

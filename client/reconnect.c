@@ -41,12 +41,26 @@ static void lose(struct dataload *handle)
     handle->deadline = now + handle->options.reconnect_ms * (CLIENT_SECOND / 1000);
 }
 
+/* Nothing is ours yet: the attach is begun anew, but not for ever, as the daemon may end by it. */
+static void attach_anew(struct dataload *handle)
+{
+    int64_t now = handle_now();
+    if (!handle->anew_until)
+        handle->anew_until = now + handle->options.reconnect_ms * (CLIENT_SECOND / 1000);
+    if (now >= handle->anew_until) {
+        handle_end(handle, -ECONNRESET, "dataloadd at %s closed the connection during the attach",
+                   handle->peer);
+        return;
+    }
+    lose(handle);
+    handle->deadline = handle->anew_until;
+}
+
 void reconnect_lost(struct dataload *handle)
 {
     request_close(handle);
     if (!handle->attached)
-        handle_end(handle, -ECONNRESET, "dataloadd at %s closed the connection during the attach",
-                   handle->peer);
+        attach_anew(handle);
     else if (handle->detaching)
         handle_end(handle, -ECONNRESET, "detached");
     else if (take_final_queued(handle))

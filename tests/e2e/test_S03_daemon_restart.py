@@ -57,6 +57,18 @@ class Restart(Case):
     def test_kill(self):
         self.across_restart(signal.SIGKILL)
 
+    def test_attach_under_way(self):
+        self.serve()
+        self.daemon.send_signal(signal.SIGSTOP)
+        trainer = self.trainer()
+        trainer.send("attach", feed="feed", job="early")
+        time.sleep(0.3)
+        self.stop_daemon(signal.SIGKILL)
+        time.sleep(0.5)
+        self.start_daemon()
+        self.assertEqual(trainer.receive(60)["rc"], 0)
+        self.assertEqual(trainer.next()["step"], 0)
+
     def test_without_reconnect(self):
         self.serve()
         trainer = self.trainer()

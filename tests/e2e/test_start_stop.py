@@ -63,7 +63,7 @@ class StartStop(Case):
         for turn in range(12):
             self.start_daemon()
             trainer = self.trainer()
-            trainer.send("attach", feed="feed", timeout=5000 * SLACK)
+            trainer.send("attach", feed="feed", timeout=5000 * SLACK, reconnect=0)
             time.sleep(turn * 0.003)
             start = time.monotonic()
             self.stop_daemon()

@@ -190,6 +190,7 @@ static void script_hang_up(struct fake *f)
 
 START_TEST(closed_during_attach)
 {
+    options.reconnect_ms = 0;
     refused(script_hang_up, -ECONNRESET, "closed the connection");
 }
 END_TEST

@@ -98,6 +98,68 @@ static void first_attach(struct fake *f)
     fake_attach(f);
 }
 
+/* Dies while the first attach is under way; the next one gets it as if nothing had been. */
+static void script_dies_in_the_first_attach(struct fake *f)
+{
+    fake_hello(f);
+    fake_heard(f, DLP__ENVELOPE__BODY_ATTACH);
+    fake_silence(f);
+    fake_close(f);
+    usleep(300000);
+    fake_listen(f);
+    fake_hello(f);
+    Dlp__Envelope *env = fake_hear(f, DLP__ENVELOPE__BODY_ATTACH);
+    NEED(!env->attach->resume && strcmp(env->attach->token, "last") == 0);
+    dlp_frame_free(env);
+    fake_reply(f);
+    fake_detached(f);
+}
+
+START_TEST(first_attach_goes_on_with_the_next)
+{
+    options.resume = "last";
+    attach(script_dies_in_the_first_attach);
+    dataload_detach(handle);
+}
+END_TEST
+
+static void script_stays_away(struct fake *f)
+{
+    fake_hello(f);
+    fake_heard(f, DLP__ENVELOPE__BODY_ATTACH);
+    fake_silence(f);
+    fake_close(f);
+}
+
+/* It ends by the attach itself, each time. */
+static void script_dies_by_it(struct fake *f)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        fake_hello(f);
+        fake_heard(f, DLP__ENVELOPE__BODY_ATTACH);
+        fake_close(f);
+    }
+}
+
+START_TEST(first_attach_is_not_tried_for_ever)
+{
+    static const struct {
+        void (*script)(struct fake *);
+        int reconnect_ms;
+        const char *text;
+    } cases[] = {
+        {script_stays_away, 0, "closed the connection during the attach"},
+        {script_stays_away, 400, "did not come back within 400 ms"},
+        {script_dies_by_it, 400, "did not come back within 400 ms"},
+    };
+    options.reconnect_ms = cases[_i].reconnect_ms;
+    fake_run(&fake, cases[_i].script);
+    ck_assert_int_eq(dataload_attach("a-feed", &options, &handle), -ECONNRESET);
+    ck_assert_msg(strstr(dataload_error(handle), cases[_i].text), "%s", dataload_error(handle));
+    dataload_detach(handle);
+}
+END_TEST
+
 /* Takes two of three batches; the daemon dies, and comes back 300 ms later. */
 static void script_restart(struct fake *f)
 {
@@ -473,6 +535,8 @@ int main(void)
 {
     TCase *tc = tcase_create("reconnect");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, first_attach_goes_on_with_the_next);
+    tcase_add_loop_test(tc, first_attach_is_not_tried_for_ever, 0, 3);
     tcase_add_test(tc, goes_on_after_the_last_handed_out);
     tcase_add_test(tc, gives_up_in_time);
     tcase_add_test(tc, refusals_that_pass);
