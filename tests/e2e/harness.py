@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import select
 import shutil
 import signal
@@ -320,6 +321,22 @@ class Case(unittest.TestCase):
         wait_for_rest("filled slots and readers that wait", count)
         text = pathlib.Path(f"/proc/{self.daemon.pid}/io").read_text(encoding="utf-8")
         return int(text.split("rchar:")[1].split()[0])
+
+
+def become(uid, groups=(), files=None):
+    """What a child does to be another user (preexec_fn), one that may open so many files."""
+    def apply():
+        if files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        os.setgroups(groups)
+        os.setgid(uid)
+        os.setuid(uid)
+    return apply
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("needs root to become other users")
 
 
 def need_namespaces():

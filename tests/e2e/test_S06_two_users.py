@@ -7,18 +7,9 @@ from harness import *
 U1, U2, GROUP = 61001, 61002, 61010
 
 
-def become(uid, groups):
-    def apply():
-        os.setgroups(groups)
-        os.setgid(uid)
-        os.setuid(uid)
-    return apply
-
-
 class Users(Case):
     def setUp(self):
-        if os.geteuid() != 0:
-            skip("needs root to become other users")
+        need_root()
         if CUDA and HANDOFF == "ipc":
             self.skipTest("a handle does not reach another user")
         super().setUp()

@@ -12,12 +12,6 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 
 
-def become_other():
-    os.setgroups([])
-    os.setgid(OTHER)
-    os.setuid(OTHER)
-
-
 class Check(Case):
     def serve(self, feeds=(), **options):
         write_shards(self.folder / "data", shards=2, records=32)
@@ -102,7 +96,7 @@ class Check(Case):
         os.chmod(self.folder, 0o755)
         self.serve()
         done = subprocess.run([str(CTL), "--socket", str(self.socket), "check"], capture_output=True, text=True,
-                              preexec_fn=become_other, timeout=60 * SLACK)
+                              preexec_fn=become(OTHER), timeout=60 * SLACK)
         self.assertEqual(done.returncode, CRITICAL, done)
         self.assertIn("usermod", done.stdout)
 

@@ -6,12 +6,6 @@ NOT_FOUND, USAGE, PERMISSION = 4, 64, 77
 OTHER = 61003
 
 
-def become_other():
-    os.setgroups([])
-    os.setgid(OTHER)
-    os.setuid(OTHER)
-
-
 class Detach(Case):
     def serve(self, env=None, **feed):
         write_shards(self.folder / "data", shards=2, records=32)
@@ -139,7 +133,7 @@ class Detach(Case):
         os.chmod(self.socket, 0o666)
         trainer = self.attached(job="train")
         done = subprocess.run([str(CTL), "--socket", str(self.socket), "detach", "--job", "train"], capture_output=True,
-                              text=True, preexec_fn=become_other, timeout=60 * SLACK)
+                              text=True, preexec_fn=become(OTHER), timeout=60 * SLACK)
         self.assertEqual(done.returncode, PERMISSION, done)
         trainer.next()
 

@@ -8,12 +8,6 @@ UNAVAILABLE, USAGE, PERMISSION = 69, 64, 77
 OTHER = 61004
 
 
-def become_other():
-    os.setgroups([])
-    os.setgid(OTHER)
-    os.setuid(OTHER)
-
-
 class Drain(Case):
     def serve(self, env=None, **top):
         write_shards(self.folder / "data", shards=2, records=32)
@@ -118,7 +112,7 @@ class Drain(Case):
         os.chmod(self.socket, 0o666)
         for verb in ("drain", "undrain"):
             done = subprocess.run([str(CTL), "--socket", str(self.socket), verb], capture_output=True, text=True,
-                                  preexec_fn=become_other, timeout=60 * SLACK)
+                                  preexec_fn=become(OTHER), timeout=60 * SLACK)
             self.assertEqual(done.returncode, PERMISSION, done)
         self.assertEqual(self.status()["draining_s"], 0)
 

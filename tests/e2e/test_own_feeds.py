@@ -11,24 +11,13 @@ U1, U2, DAEMONS = 61001, 61002, 61003
 FEED = {"batch": 4, "shuffle": 32, "seed": 7, "transform": [{"random_resized_crop": {"size": 32}}]}
 
 
-def become(uid, files=None):
-    def apply():
-        if files:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-    return apply
-
-
 def content(lines):
     return [(line["epoch"], line["step"], line["index"], line["image"], line["label"]) for line in lines]
 
 
 class OwnFeeds(Case):
     def setUp(self):
-        if os.geteuid() != 0:
-            skip("needs root to become other users")
+        need_root()
         super().setUp()
         os.chmod(self.folder, 0o777)
         write_shards(self.folder / "data", shards=5, records=20)

@@ -29,18 +29,9 @@ def as_user(uid):
         os.setgroups(groups)
 
 
-def become(uid):
-    def apply():
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-    return apply
-
-
 class OwnFeeds(Case):
     def setUp(self):
-        if os.geteuid() != 0:
-            skip("needs root to become other users")
+        need_root()
         super().setUp()
         os.chmod(self.folder, 0o777)
         self.records = 20

@@ -8,12 +8,6 @@ CONFIG, PERMISSION = 78, 77
 OTHER = 61006
 
 
-def become_other():
-    os.setgroups([])
-    os.setgid(OTHER)
-    os.setuid(OTHER)
-
-
 class Reload(Case):
     def serve(self, *feeds, env=None, **top):
         write_shards(self.folder / "data", shards=2, records=32)
@@ -171,11 +165,11 @@ class Reload(Case):
         os.chmod(self.folder, 0o755)
         self.serve({"allow": {"users": [OTHER]}})
         os.chmod(self.socket, 0o666)
-        self.trainer(preexec_fn=become_other).attach()
+        self.trainer(preexec_fn=become(OTHER)).attach()
         self.reload({"allow": {"users": [0]}})
-        self.trainer(preexec_fn=become_other).attach(expect=DENIED)
+        self.trainer(preexec_fn=become(OTHER)).attach(expect=DENIED)
         done = subprocess.run([str(CTL), "--socket", str(self.socket), "reload"], capture_output=True, text=True,
-                              preexec_fn=become_other, timeout=60 * SLACK)
+                              preexec_fn=become(OTHER), timeout=60 * SLACK)
         self.assertEqual(done.returncode, PERMISSION, done)
 
     def test_many_at_once_under_trainers(self):

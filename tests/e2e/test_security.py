@@ -15,18 +15,9 @@ F_ADD_SEALS, F_SEAL_WRITE = 1033, 8
 PUNCH = 3  # keeping the size
 
 
-def become(uid):
-    def apply():
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-    return apply
-
-
 class Security(Case):
     def setUp(self):
-        if os.geteuid() != 0:
-            skip("needs root to become other users")
+        need_root()
         super().setUp()
         os.chmod(self.folder, 0o777)
 

@@ -8,18 +8,9 @@ MANY, ONE = 61031, 61032
 RECORD = 100_000
 
 
-def become(uid):
-    def apply():
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-    return apply
-
-
 class Shares(Case):
     def setUp(self):
-        if os.geteuid() != 0:
-            skip("needs root to become other users")
+        need_root()
         super().setUp()
         os.chmod(self.folder, 0o755)
         (self.folder / "data").mkdir()

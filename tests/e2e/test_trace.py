@@ -5,14 +5,6 @@ THREADS, TRAINERS, SLOTS = 1, 2, 3
 U1, U2 = 61001, 61002
 
 
-def become(uid):
-    def apply():
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-    return apply
-
-
 class Trace(Case):
     def setUp(self):
         super().setUp()

@@ -6,14 +6,6 @@ NO_MEMORY, TOO_MANY = -12, -87
 CONFIG = 78
 
 
-def become(uid):
-    def apply():
-        os.setgroups([])
-        os.setgid(uid)
-        os.setuid(uid)
-    return apply
-
-
 class Users(Case):
     def serve(self, *users):
         write_shards(self.folder / "data", shards=1, records=32)
