@@ -6,6 +6,8 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 foreach(what LIBRARY INCLUDE PACKAGE)
     set(CMAKE_FIND_ROOT_PATH_MODE_${what} ONLY)
 endforeach()
+# The same bytes wherever it lies.
+set(CMAKE_C_FLAGS_INIT "-ffile-prefix-map=${sysroot}=/sysroot")
 # The compiler looks beside itself first, where this machine's C library is.
 set(libraries "${sysroot}/usr/lib/x86_64-linux-gnu")
 foreach(kind EXE SHARED MODULE)
