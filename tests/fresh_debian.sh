@@ -26,13 +26,4 @@ if [ -d ../shared ]; then # handed cases, where they are
     cp -r ../shared "$root/shared"
 fi
 [ $# -gt 0 ] || set -- "./quickstart.sh && ./test.sh"
-# A mount namespace of its own: nothing stays mounted.
-# shellcheck disable=SC2016
-unshare --mount --pid --fork bash -c '
-    root=$1 command=$2
-    mount --bind "$root" "$root" && mount --make-rprivate "$root" # tests make mount namespaces
-    mount -t proc proc "$root/proc"
-    mount --rbind /dev "$root/dev"
-    mount -t tmpfs tmpfs "$root/run"
-    exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8 \
-        bash -c "cd /src && $command"' sh "$root" "$*"
+tests/support/enter_root.sh "$root" "cd /src && $*"

@@ -83,8 +83,10 @@ until_true 10 systemctl is-active --quiet dataloadd.service
 echo "installed and running"
 stat -c '%n %U:%G %a' /run/dataloadd/control.sock /etc/dataloadd/dataloadd.yaml /var/lib/dataloadd /var/cache/dataloadd
 
-useradd alice -G dataload
-useradd mallory
+for user in alice mallory; do # a root that was kept has them
+    id -u $user >/dev/null 2>&1 || useradd $user
+done
+usermod -aG dataload alice
 dataload-pack sample /var/lib/dataloadd/sample >/dev/null 2>&1
 chmod -R a+rX /var/lib/dataloadd
 dataloadd --check-config >/dev/null || fail "the configuration of the package"
@@ -174,7 +176,7 @@ echo "wrong configuration: exit status $(systemctl show --value -p ExecMainStatu
     "$(systemctl show --value -p NRestarts dataloadd) more tries"
 [ "$(systemctl show --value -p ExecMainStatus dataloadd)" = 78 ] || fail "exit status of a wrong configuration"
 [ "$(systemctl show --value -p NRestarts dataloadd)" = 0 ] || fail "a wrong configuration loops"
-journalctl --no-pager -u dataloadd -o cat | grep -m1 feedz
+journalctl --no-pager -u dataloadd -o cat | grep feedz | tail -n 1
 cp /tmp/good.yaml /etc/dataloadd/dataloadd.yaml
 systemctl restart dataloadd || fail "restart with the configuration mended"
 until_true 10 as alice dataloadctl ping

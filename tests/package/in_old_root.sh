@@ -8,7 +8,7 @@ cp ./*.tar.gz /home/alice/
 cat >/home/alice/use.sh <<'ALICE'
 set -euo pipefail
 cd
-ldd --version | head -n 1
+ldd --version | sed -n 1p
 tar xzf dataloadd-*.tar.gz
 mkdir -p "apps here"
 mv dataloadd-*/ "apps here/dataloadd"
@@ -34,7 +34,7 @@ for _ in $(seq 100); do
     dataloadctl ping >/dev/null 2>&1 && break
     sleep 0.1
 done
-dataloadctl bench sample --batch 16 --seconds 1 | head -n 4
+dataloadctl bench sample --batch 16 --seconds 1 | sed -n 1,4p
 cat >train.py <<'PYTHON'
 import sys
 import dataload

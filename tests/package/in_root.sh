@@ -38,7 +38,7 @@ for _ in $(seq 100); do
     as alice dataloadctl ping >/dev/null 2>&1 && break
     sleep 0.1
 done
-as alice dataloadctl bench sample --seconds 2 | head -n 4
+as alice dataloadctl bench sample --seconds 2 | sed -n 1,4p
 as alice python3 -c '
 import dataload
 batch = next(iter(dataload.Loader("sample", batch_size=8, as_="numpy")))

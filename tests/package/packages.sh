@@ -47,12 +47,4 @@ cp -n /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 rm -rf "$root/debs"
 mkdir "$root/debs"
 cp "$work"/first/*.deb tests/package/in_root.sh "$root/debs/"
-# shellcheck disable=SC2016
-unshare --mount --pid --fork bash -c '
-    root=$1
-    mount --bind "$root" "$root" && mount --make-rprivate "$root"
-    mount -t proc proc "$root/proc"
-    mount --rbind /dev "$root/dev"
-    mount -t tmpfs tmpfs "$root/run"
-    exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8 \
-        bash /debs/in_root.sh' sh "$root"
+tests/support/enter_root.sh "$root" "bash /debs/in_root.sh"

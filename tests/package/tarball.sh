@@ -25,12 +25,4 @@ echo "$tarball: the same bytes from two builds"
     debootstrap --variant=minbase --include=python3-numpy,procps,util-linux bullseye "$root" >"$work/log" 2>&1 ||
     { tail "$work/log"; fail "debootstrap"; }
 cp "$work/first/$tarball" tests/package/in_old_root.sh "$root/root/"
-# shellcheck disable=SC2016
-unshare --mount --pid --fork bash -c '
-    root=$1
-    mount --bind "$root" "$root" && mount --make-rprivate "$root"
-    mount -t proc proc "$root/proc"
-    mount --rbind /dev "$root/dev"
-    mount -t tmpfs tmpfs "$root/run"
-    exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LANG=C.UTF-8 \
-        bash /root/in_old_root.sh' sh "$root"
+tests/support/enter_root.sh "$root" "bash /root/in_old_root.sh"
